@@ -22,16 +22,25 @@ pytest_plugins = ["tests.needs"]
 
 # In these folders no two tests share anything that takes long to make.
 APART = (
-    *("checking", "formulas", "instruments", "distributed", "reference"),
-    *("other_machine", "at_length"),
+    "checking",
+    "formulas",
+    "instruments",
+    "distributed",
+    "reference",
+    "other_machine",
+    "at_length",
 )
 # Tests of one exercise share what its cases measure.
 SHARING = re.compile(r"/exercises/.*\[(u\d\d-[\w-]+)")
 # What takes long comes first, so that no process works alone at the end.
 LONG = (
-    *("tests/other_machine/", "solutions/", "tests/browser/", "tests/benchmarks/"),
-    *("tests/autograder/grading/",),
-    *("tests/autograder/exercises/", "tests/autograder/student/"),
+    "tests/other_machine/",
+    "solutions/",
+    "tests/browser/",
+    "tests/benchmarks/",
+    "tests/autograder/grading/",
+    "tests/autograder/exercises/",
+    "tests/autograder/student/",
 )
 # One browser serves these,
 BROWSER = ("benchmarks", "browser")

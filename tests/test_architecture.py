@@ -18,7 +18,13 @@ COURSE_UTILS = {
     "planner": {"configs", "formulas", "records"},
     "records": set(),
     "show": {
-        *("configs", "formulas", "instruments", "distributed", "reference", "planner", "records"),
+        "configs",
+        "formulas",
+        "instruments",
+        "distributed",
+        "reference",
+        "planner",
+        "records",
     },
     "torchrun": {"configs", "distributed", "reference"},  # a command; no other room imports it
 }

@@ -33,8 +33,13 @@ the table; your own VS Code works too. There the first cell of a notebook gets t
 torch as it is; points of checks are kept in `progress.json` beside your notebook. Colab and Binder
 forget it all: download your notebook before you leave."""
 IGNORED = (
-    *("/.venv*", "/work/", "/course/", "progress*.json", ".progress.json.lock"),
-    *("__pycache__/", ".ipynb_checkpoints/"),
+    "/.venv*",
+    "/work/",
+    "/course/",
+    "progress*.json",
+    ".progress.json.lock",
+    "__pycache__/",
+    ".ipynb_checkpoints/",
 )
 # Who commits; what an instructor commits on top has their own name.
 AUTHOR = ("-c", "user.name=The authors of the course", "-c", "user.email=course@localhost")

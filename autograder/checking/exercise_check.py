@@ -6,7 +6,7 @@ keeps the student's code in another process.
 """
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,16 @@ from autograder.checking.case_objects import ArgumentChanged, arguments
 from autograder.checking.judges import EqualTo
 from autograder.checking.mistakes import Case
 
-__all__ = ["DECLARED", "Case", "Check", "call"]
+__all__ = ["DECLARED", "Case", "Check", "call", "named"]
+
+
+def named(names: Iterable[str], values: Iterable[Any]) -> Case:
+    """A case of values in the order of their names.
+
+    Raises:
+        ValueError: If there are more of one than of the other.
+    """
+    return dict(zip(names, values, strict=True))
 
 
 def call(answer: Any, case: Case) -> object:

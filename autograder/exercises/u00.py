@@ -8,7 +8,7 @@ from itertools import accumulate
 
 import torch
 
-from autograder.checking.exercise_check import Case
+from autograder.checking.exercise_check import Case, named
 from autograder.checking.precision import PROMISED
 from autograder.exercises.declaring import check
 from course_utils.instruments import storage_bytes
@@ -87,7 +87,7 @@ def step_cases(seed: int) -> list[Case]:
             "flops_per_second": rng.randint(10**digits // 10, 10**digits),
         }
 
-    worked = dict(zip(case(4, 14), (4, 1000, 6 * 10**9, 10**14), strict=True))
+    worked = named(case(4, 14), (4, 1000, 6 * 10**9, 10**14))
     batches = (1, 1, rng.randint(2, 64), rng.randint(65, 4096))
     cases = [case(size, digits) for size in batches for digits in (11, 13, 15, 17, 19)]
     largest = case(4096, 19) | {"seq_len": 8191, "flops_per_token": rng.randint(10**12, 2 * 10**12)}

@@ -13,7 +13,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from autograder.checking.case_objects import model_of
-from autograder.checking.exercise_check import Case
+from autograder.checking.exercise_check import Case, named
 from autograder.checking.judges import ROUNDED_BY_A_FLOAT
 from autograder.checking.mistakes import Symptom
 from autograder.checking.precision import PROMISED
@@ -84,8 +84,13 @@ def model_cases(seed: int) -> list[Case]:
     lengths = ((1, 64 * rng.randint(32, 96)), (2, 64 * rng.randint(8, 31)))
     real = [{"model": llama, "num_sequences": n, "seq_len": length} for n, length in lengths]
     beyond_64_bits = {
-        **{"num_layers": 8, "hidden_size": 32769 * 62, "num_heads": 32769, "num_kv_heads": 10923},
-        **{"ffn_size": just_above(38, rng), "vocab_size": 128256, "is_tied": True},
+        "num_layers": 8,
+        "hidden_size": 32769 * 62,
+        "num_heads": 32769,
+        "num_kv_heads": 10923,
+        "ffn_size": just_above(38, rng),
+        "vocab_size": 128256,
+        "is_tied": True,
     }
     last = {"model": beyond_64_bits, "num_sequences": 1, "seq_len": 4097}
     return [*cases, *real, *_model_one_at_a_time(rng), last]
@@ -190,7 +195,7 @@ def matmul_cases(seed: int) -> list[Case]:
     sizes += [(size(), size(), size()) for _ in range(10)]
     sizes += [(just_above(21, rng), just_above(22, rng), just_above(22, rng))]
     sizes += [(rng.randint(1, 64) * 1024, 4096, 14336), (4096, 8192, rng.randint(2, 90_000))]
-    cases = [dict(zip(names, each, strict=True)) for each in sizes]
+    cases = [named(names, each) for each in sizes]
     return [*cases, *one_at_a_time(dict.fromkeys(names, size()), dict.fromkeys(names, 2 * size()))]
 
 
@@ -228,18 +233,18 @@ def attention_cases(seed: int) -> list[Case]:
             else:
                 kv, group = (1, kv * group) if kind == "multi-query" else (2, group)
             sizes = (num_sequences, rng.randrange(5, 300, 2), kv * group, kv)
-            cases.append(dict(zip(first, (*sizes, rng.choice((4, 6, 8))), strict=True)))
-    llama = dict(zip(first, (2, rng.randint(4, 64) * 64, 32, 8, 128), strict=True))
-    large = dict(zip(first, (rng.randint(1, 4), 8192, 64, 8, 128), strict=True))
-    forty_nine = dict(zip(first, (1, rng.randrange(5, 99, 2), 49, 1, 4), strict=True))
-    start = dict(zip(first, (2, rng.randrange(5, 99, 2), 12, 2, 4), strict=True))
-    end = dict(zip(first, (3, rng.randrange(101, 199, 2), 24, 3, 8), strict=True))
+            cases.append(named(first, (*sizes, rng.choice((4, 6, 8)))))
+    llama = named(first, (2, rng.randint(4, 64) * 64, 32, 8, 128))
+    large = named(first, (rng.randint(1, 4), 8192, 64, 8, 128))
+    forty_nine = named(first, (1, rng.randrange(5, 99, 2), 49, 1, 4))
+    start = named(first, (2, rng.randrange(5, 99, 2), 12, 2, 4))
+    end = named(first, (3, rng.randrange(101, 199, 2), 24, 3, 8))
     num_kv_heads = 513 + 2 * rng.randint(0, 1)
     beyond = (257, just_above(20, rng), 2 * num_kv_heads, num_kv_heads, 130)
     return [
         *(*cases, llama, large, forty_nine),
         *one_at_a_time(start, end),
-        dict(zip(first, beyond, strict=True)),
+        named(first, beyond),
     ]
 
 
@@ -276,7 +281,7 @@ def mlp_cases(seed: int) -> list[Case]:
     sizes += [(rng.randint(2, 99), rng.randint(2, 99), rng.randint(2, 99)) for _ in range(13)]
     sizes += [(rng.randint(1, 99) * 64, 4096, 14336), (rng.randint(1, 64) * 1024, 2048, 8192)]
     sizes += [(just_above(21, rng), just_above(22, rng), just_above(22, rng))]
-    cases = [dict(zip(names, each, strict=True)) for each in sizes]
+    cases = [named(names, each) for each in sizes]
     first, last = rng.randint(2, 49), rng.randint(50, 99)
     return [*cases, *one_at_a_time(dict.fromkeys(names, first), dict.fromkeys(names, last))]
 
@@ -379,9 +384,11 @@ def crossover_cases(seed: int) -> list[Case]:
         for ffn_ratio in (1, 2.5, 4):
             hidden_size = kv * group * 8 * rng.randint(1, 9)
             model = {
-                **{"num_layers": rng.randint(1, 9), "hidden_size": hidden_size},
-                **{"num_heads": kv * group, "num_kv_heads": kv},
-                **{"ffn_size": int(hidden_size * ffn_ratio) + rng.choice((1, 3))},
+                "num_layers": rng.randint(1, 9),
+                "hidden_size": hidden_size,
+                "num_heads": kv * group,
+                "num_kv_heads": kv,
+                "ffn_size": int(hidden_size * ffn_ratio) + rng.choice((1, 3)),
                 "vocab_size": rng.randint(10, 999),
             }
             if ffn_ratio == 2.5:
@@ -411,8 +418,9 @@ def _ties(rng: random.Random) -> Iterator[dict[str, int]]:
     for heads, hidden_size, ffn_size in (((10, 1, 36), 745, 24), ((3, 1, 12), 596, 178)):
         times = 2 ** rng.randint(0, 4)
         yield {
-            **dict(zip(("num_heads", "num_kv_heads", "head_dim"), heads, strict=True)),
-            **{"hidden_size": times * hidden_size, "ffn_size": ffn_size},
+            **named(("num_heads", "num_kv_heads", "head_dim"), heads),
+            "hidden_size": times * hidden_size,
+            "ffn_size": ffn_size,
         }
 
 
@@ -446,8 +454,12 @@ def repair_cases(seed: int) -> list[Case]:
     """The models of this unit, and one that divides badly: its head by layers, 12 by its groups."""
     rng = random.Random(seed)
     seven_layers = {
-        **{"num_layers": 7, "hidden_size": 40, "num_heads": 10, "num_kv_heads": 2},
-        **{"ffn_size": rng.randrange(5, 99, 2), "vocab_size": 7 * rng.randint(9, 99) + 1},
+        "num_layers": 7,
+        "hidden_size": 40,
+        "num_heads": 10,
+        "num_kv_heads": 2,
+        "ffn_size": rng.randrange(5, 99, 2),
+        "vocab_size": 7 * rng.randint(9, 99) + 1,
         "is_tied": False,
     }
     cases = [{"model": c["model"], "seq_len": c["seq_len"]} for c in model_cases(seed)]
@@ -492,8 +504,11 @@ def utilisation_cases(seed: int) -> list[Case]:
 
 def _run(model: dict[str, Any], seq_len: int, tokens_per_second: int, hardware: str) -> Case:
     return {
-        **{"model": model, "num_params": 0, "seq_len": seq_len},
-        **{"tokens_per_second": tokens_per_second, "hardware": hardware},
+        "model": model,
+        "num_params": 0,
+        "seq_len": seq_len,
+        "tokens_per_second": tokens_per_second,
+        "hardware": hardware,
     }
 
 
@@ -542,9 +557,12 @@ def budget_cases(seed: int) -> list[Case]:
                 short = rng.randint(5, 40)
                 lengths = (short, short * factor)[:: 1 if is_longer else -1]
                 model = {
-                    **{"num_layers": rng.randint(2, 4), "hidden_size": kv * group * 8},
-                    **{"num_heads": kv * group, "num_kv_heads": kv},
-                    **{"ffn_size": rng.randint(8, 99), "vocab_size": rng.randint(50, 999)},
+                    "num_layers": rng.randint(2, 4),
+                    "hidden_size": kv * group * 8,
+                    "num_heads": kv * group,
+                    "num_kv_heads": kv,
+                    "ffn_size": rng.randint(8, 99),
+                    "vocab_size": rng.randint(50, 999),
                 }
                 if factor == 4:
                     model = with_own_head_dim(model, is_wider=is_longer)
@@ -632,9 +650,12 @@ def _latent_attention_flops_case(
 ) -> Case:
     """One layer: heads and width; the sizes of `NAMES`; sequences and their length."""
     model = {
-        **{"num_layers": 1, "hidden_size": heads[1], "num_heads": heads[0]},
-        **{"ffn_size": 1, "vocab_size": 1},
-        "latent_attention": dict(zip(LATENT_ATTENTION_FLOPS_NAMES, latent, strict=True)),
+        "num_layers": 1,
+        "hidden_size": heads[1],
+        "num_heads": heads[0],
+        "ffn_size": 1,
+        "vocab_size": 1,
+        "latent_attention": named(LATENT_ATTENTION_FLOPS_NAMES, latent),
     }
     return {"model": model, "num_sequences": batch[0], "seq_len": batch[1]}
 
@@ -666,8 +687,11 @@ def measured_latent_flops(
 
 
 EXPERT_PARAMETERS_NAMES = (
-    *("hidden_size", "num_experts", "experts_per_token"),
-    *("expert_ffn_size", "num_shared_experts"),
+    "hidden_size",
+    "num_experts",
+    "experts_per_token",
+    "expert_ffn_size",
+    "num_shared_experts",
 )
 
 
@@ -694,11 +718,8 @@ def expert_cases(seed: int) -> list[Case]:
     ]
     beyond = (just_above(27, rng), 8, 7, 15 * just_above(27, rng), 8)
     start, end = (16, 9, 2, rng.randint(5, 49), 1), (8, 12, 3, rng.randint(50, 99), 2)
-    named = [
-        dict(zip(EXPERT_PARAMETERS_NAMES, each, strict=True))
-        for each in (*sizes, beyond, start, end)
-    ]
-    return [*named[:-2], *one_at_a_time(*named[-2:])]
+    cases = [named(EXPERT_PARAMETERS_NAMES, each) for each in (*sizes, beyond, start, end)]
+    return [*cases[:-2], *one_at_a_time(*cases[-2:])]
 
 
 @check(

@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 
 from autograder.checking.case_objects import model_of
-from autograder.checking.exercise_check import Case
+from autograder.checking.exercise_check import Case, named
 from autograder.checking.precision import PROMISED
 from autograder.exercises.declaring import check
 from autograder.observing.u02 import fuse, repair_generate
@@ -128,8 +128,12 @@ def read_with_pandas(rows: list[dict[str, Any]]) -> dict[str, float]:
 COUNTERS = ("course_utils.instruments.moved_bytes", "course_utils.formulas.roofline")
 
 LLAMA_8B = {
-    **{"num_layers": 32, "hidden_size": 4096, "num_heads": 32, "num_kv_heads": 8},
-    **{"ffn_size": 14336, "vocab_size": 128256},
+    "num_layers": 32,
+    "hidden_size": 4096,
+    "num_heads": 32,
+    "num_kv_heads": 8,
+    "ffn_size": 14336,
+    "vocab_size": 128256,
 }
 HEADS = ((4, 4, 6), (6, 2, 4), (8, 1, 4), (6, 3, 10), (4, 2, 2))  # a, a_kv, d
 
@@ -143,9 +147,13 @@ def small_model(rng: random.Random, number: int) -> dict[str, Any]:
     """A small Llama: own or shared keys, heads as wide as the model, wider, narrower."""
     heads, kv_heads, head_dim = HEADS[number % len(HEADS)]
     return {
-        **{"num_layers": rng.randint(2, 3), "hidden_size": rng.choice((16, 24, 32))},
-        **{"num_heads": heads, "num_kv_heads": kv_heads, "head_dim": head_dim},
-        **{"ffn_size": rng.randrange(17, 71, 2), "vocab_size": rng.randrange(201, 399, 2)},
+        "num_layers": rng.randint(2, 3),
+        "hidden_size": rng.choice((16, 24, 32)),
+        "num_heads": heads,
+        "num_kv_heads": kv_heads,
+        "head_dim": head_dim,
+        "ffn_size": rng.randrange(17, 71, 2),
+        "vocab_size": rng.randrange(201, 399, 2),
     }
 
 
@@ -165,7 +173,9 @@ def product_cases(seed: int) -> list[Case]:
 
     def case(rows: int, inner: int, columns: int, element_bytes: int) -> Case:
         return {
-            **{"rows": rows, "inner": inner, "columns": columns},
+            "rows": rows,
+            "inner": inner,
+            "columns": columns,
             "element_bytes": element_bytes,
         }
 
@@ -227,7 +237,8 @@ def operation_cases(seed: int) -> list[Case]:
 def _roofline_seconds_case(operations: list[list[int]], peak: int, bandwidth: int) -> Case:
     return {
         "operations": operations,
-        **{"flops_per_second": peak, "bytes_per_second": bandwidth},
+        "flops_per_second": peak,
+        "bytes_per_second": bandwidth,
     }
 
 
@@ -254,8 +265,13 @@ def played(operations: list[list[int]], flops_per_second: int, bytes_per_second:
 
 PHASES = ("prefill", "decode", "train")
 WORKED = {
-    **{"num_layers": 1, "hidden_size": 4, "num_heads": 2, "num_kv_heads": 1, "head_dim": 2},
-    **{"ffn_size": 5, "vocab_size": 50},
+    "num_layers": 1,
+    "hidden_size": 4,
+    "num_heads": 2,
+    "num_kv_heads": 1,
+    "head_dim": 2,
+    "ffn_size": 5,
+    "vocab_size": 50,
 }
 
 
@@ -273,16 +289,21 @@ def step_cases(seed: int) -> list[Case]:
             _step_bytes_case(model, num_sequences, rng.randrange(3, 39, 2), PHASES[number % 3])
         )
     wide = WORKED | {
-        **{"hidden_size": just_above(26, rng), "ffn_size": just_above(26, rng)},
-        **{"num_heads": 64, "num_kv_heads": 32, "vocab_size": 997},
+        "hidden_size": just_above(26, rng),
+        "ffn_size": just_above(26, rng),
+        "num_heads": 64,
+        "num_kv_heads": 32,
+        "vocab_size": 997,
     }
     return [*cases, *(_step_bytes_case(wide, 9, 99, phase) for phase in PHASES)]
 
 
 def _step_bytes_case(model: dict[str, Any], num_sequences: int, seq_len: int, phase: str) -> Case:
     return {
-        **{"model": model, "num_sequences": num_sequences},
-        **{"seq_len": seq_len, "phase": phase},
+        "model": model,
+        "num_sequences": num_sequences,
+        "seq_len": seq_len,
+        "phase": phase,
     }
 
 
@@ -401,8 +422,12 @@ def generation_cases(seed: int) -> list[Case]:
         model = small_model(rng, number // 5) | {"num_layers": 2}
         cases.append(
             {
-                **{"scenario": SCENARIOS[number % 5], "model": model, "num_sequences": batch},
-                **{"seq_len": prompt, "num_new": new, "is_training": number // 5 % 2 == 0},
+                "scenario": SCENARIOS[number % 5],
+                "model": model,
+                "num_sequences": batch,
+                "seq_len": prompt,
+                "num_new": new,
+                "is_training": number // 5 % 2 == 0,
             }
         )
     return cases
@@ -486,8 +511,11 @@ def token_cases(seed: int) -> list[Case]:
 
     def case(inner: int, columns: int, element_bytes: int, peak: int, bandwidth: int) -> Case:
         return {
-            **{"inner": inner, "columns": columns, "element_bytes": element_bytes},
-            **{"flops_per_second": peak, "bytes_per_second": bandwidth},
+            "inner": inner,
+            "columns": columns,
+            "element_bytes": element_bytes,
+            "flops_per_second": peak,
+            "bytes_per_second": bandwidth,
         }
 
     cases = [case(4, 6, 2, 20, 10)]
@@ -525,8 +553,11 @@ def _met_exactly(rng: random.Random) -> Case:
         left_over = 2 * inner * columns - ridge * element_bytes * (inner + columns)
         if ridge * element_bytes * inner * columns / left_over > rows:  # as floats have it
             return {
-                **{"inner": inner, "columns": columns, "element_bytes": element_bytes},
-                **{"flops_per_second": peak, "bytes_per_second": bandwidth},
+                "inner": inner,
+                "columns": columns,
+                "element_bytes": element_bytes,
+                "flops_per_second": peak,
+                "bytes_per_second": bandwidth,
             }
 
 
@@ -561,8 +592,12 @@ def searched(
 
 FOUR_LAYERS = LLAMA_8B | {"num_layers": 4}
 NARROW = {
-    **{"num_layers": 3, "hidden_size": 2048, "num_heads": 32, "num_kv_heads": 8},
-    **{"ffn_size": 8192, "vocab_size": 128256},
+    "num_layers": 3,
+    "hidden_size": 2048,
+    "num_heads": 32,
+    "num_kv_heads": 8,
+    "ffn_size": 8192,
+    "vocab_size": 128256,
 }
 MULTI_HEAD = NARROW | {"num_kv_heads": 32, "head_dim": 80}
 MODELS = (FOUR_LAYERS, NARROW, MULTI_HEAD)
@@ -621,8 +656,10 @@ def _decode_bound_case(
     model: dict[str, Any], hardware: str, num_sequences: int, context: int
 ) -> Case:
     return {
-        **{"model": model, "hardware": hardware},
-        **{"num_sequences": num_sequences, "context": context},
+        "model": model,
+        "hardware": hardware,
+        "num_sequences": num_sequences,
+        "context": context,
     }
 
 
@@ -667,7 +704,7 @@ def epoch_cases(seed: int) -> list[Case]:
         sizes.append((load, step, workers, rng.randint(10, 50)))
     sizes += [(rng.randint(20, 50), rng.randint(1, 50), 9, rng.randint(1, 8)) for _ in range(3)]
     sizes += [(120, 40, workers, rng.randint(50, 150)) for workers in (1, 2, 4)]
-    return [dict(zip(NAMES, each, strict=True)) for each in sizes]
+    return [named(NAMES, each) for each in sizes]
 
 
 @check(

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from autograder.checking.case_objects import model_of
-from autograder.checking.exercise_check import Case
+from autograder.checking.exercise_check import Case, named
 from autograder.checking.mistakes import Symptom
 from autograder.exercises.declaring import check
 from autograder.exercises.model_answers import model_answer
@@ -99,7 +99,7 @@ def _sizes(rng: random.Random, kv: int, group: int) -> dict[str, Any]:
 
 
 def _named(*sizes: int) -> dict[str, Any]:
-    return dict(zip(PARAMETERS_NAMES, sizes, strict=True))
+    return named(PARAMETERS_NAMES, sizes)
 
 
 def _part_of(name: str) -> str:
@@ -181,7 +181,7 @@ def kept_cases(seed: int) -> list[Case]:
             for seq_len in (rng.randrange(3, 30, 2), rng.randrange(31, 60, 2), rng.randint(90, 99)):
                 sizes.append((num_sequences, seq_len, num_heads * rng.randint(3, 8), num_heads))
     sizes.append((3, just_above(28, rng), 5 * just_above(26, rng), 5))
-    return [dict(zip(KEPT_BY_OPERATION_NAMES, each, strict=True)) for each in sizes]
+    return [named(KEPT_BY_OPERATION_NAMES, each) for each in sizes]
 
 
 def _empty(*shape: int) -> torch.Tensor:
@@ -248,11 +248,12 @@ def gpt_cases(seed: int) -> list[Case]:
                 rng.randint(90, 99),
             ):
                 width = num_heads * rng.randint(3, 11)
-                width += num_heads * (width == seq_len)  # so that only scores are square
+                if width == seq_len:  # only scores are square
+                    width += num_heads
                 sizes.append((num_sequences, seq_len, width, num_heads))
     sizes.append((1, 64 * rng.randint(8, 64), 12288, 96))  # GPT-3
     sizes.append((3, just_above(26, rng), 5 * just_above(25, rng), 5))
-    return [dict(zip(GPT_LAYER_BYTES_NAMES, each, strict=True)) for each in sizes]
+    return [named(GPT_LAYER_BYTES_NAMES, each) for each in sizes]
 
 
 @check(
@@ -338,11 +339,10 @@ def _llama_layer_bytes_case(
     sizes: tuple[int, ...], num_sequences: int, seq_len: int, element_bytes: int
 ) -> Case:
     return {
-        **{
-            "model": dict(zip(LLAMA_LAYER_BYTES_NAMES, sizes, strict=True)),
-            "num_sequences": num_sequences,
-        },
-        **{"seq_len": seq_len, "element_bytes": element_bytes},
+        "model": named(LLAMA_LAYER_BYTES_NAMES, sizes),
+        "num_sequences": num_sequences,
+        "seq_len": seq_len,
+        "element_bytes": element_bytes,
     }
 
 
@@ -408,7 +408,7 @@ def sequence_cases(seed: int) -> list[Case]:
 
 def _sequence_bytes_case(sizes: tuple[int, ...], seq_len: int, *, is_tied: bool = False) -> Case:
     names = ("num_layers", "hidden_size", "num_heads", "num_kv_heads", "ffn_size", "vocab_size")
-    model = {**dict(zip(names, sizes, strict=True)), "is_tied": is_tied}
+    model = {**named(names, sizes), "is_tied": is_tied}
     layer_bytes = sum(llama_layer_bytes(model_of(model), 1, seq_len, 2).values())
     return {"model": model, "seq_len": seq_len, "layer_bytes": layer_bytes}
 
@@ -520,7 +520,7 @@ def element_cases(seed: int) -> list[Case]:
         sizes.append((rng.randrange(13, 99, 2), num_heads * rng.randint(3, 11), num_heads))
     sizes.append((just_above(27, rng), 3 * just_above(25, rng), 3))
     cases = [(3, 8, 2, 4, True), *((*each, *kind) for each in sizes for kind in kinds)]
-    return [dict(zip(ELEMENT_BYTES_NAMES, each, strict=True)) for each in cases]
+    return [named(ELEMENT_BYTES_NAMES, each) for each in cases]
 
 
 @check("u03-element-bytes", element_cases, answers=COUNTERS)
@@ -594,7 +594,7 @@ def layout_cases(seed: int) -> list[Case]:
         for num_sequences in (1, 2, rng.randint(3, 4)):
             for seq_len in (rng.randrange(3, 9, 2), rng.randrange(9, 14, 2)):
                 sizes = (num_sequences, seq_len, kv * group, kv, rng.choice((4, 6)))
-                cases.append(dict(zip(LOST_BYTES_NAMES, sizes, strict=True)))
+                cases.append(named(LOST_BYTES_NAMES, sizes))
     return cases
 
 
@@ -610,7 +610,7 @@ def written_out(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 def _num_wrong(b: int, s: int, a: int, kv: int, d: int) -> dict[str, int]:
     """How many entries first, last and other tokens have."""
-    return dict(zip(RESULT, (b * a * d, b * (s - 2) * a * d, b * a * d), strict=True))
+    return named(RESULT, (b * a * d, b * (s - 2) * a * d, b * a * d))
 
 
 FIRST_IS_RIGHT = (

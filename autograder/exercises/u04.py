@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from torch.optim import AdamW
 
 from autograder.checking.case_objects import model_of
-from autograder.checking.exercise_check import Case
+from autograder.checking.exercise_check import Case, named
 from autograder.checking.judges import EqualTo
 from autograder.checking.mistakes import Symptom
 from autograder.exercises.declaring import check
@@ -123,7 +123,7 @@ def moment_cases(seed: int) -> list[Case]:
                 sizes.append((*model, step, is_grad_freed))
     huge = (2**52 + 2 * rng.randint(1, 999) + 1, 3, 4 * rng.randint(2**31, 2**32))
     sizes += [(*huge, MOST_STEPS, flag) for flag in (True, False)]
-    return [dict(zip(MOMENTS_NAMES, each, strict=True)) for each in sizes]
+    return [named(MOMENTS_NAMES, each) for each in sizes]
 
 
 @lru_cache

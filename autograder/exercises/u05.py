@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint as torch_checkpoint
 
 from autograder.checking.case_objects import model_of
-from autograder.checking.exercise_check import Case
+from autograder.checking.exercise_check import Case, named
 from autograder.checking.mistakes import Symptom
 from autograder.checking.precision import PROMISED
 from autograder.exercises.declaring import check
@@ -56,7 +56,7 @@ def checkpoint_cases(seed: int) -> list[Case]:
 
 
 def _checkpoint_case(*values: Any) -> Case:
-    return dict(zip(("scenario", "kind", "num_layers", "rows", "width"), values, strict=True))
+    return named(("scenario", "kind", "num_layers", "rows", "width"), values)
 
 
 @check(
@@ -110,7 +110,7 @@ def segment_peak_cases(seed: int) -> list[Case]:
     sizes += [(rng.randint(7, 99), 3, boundary, layer) for boundary, layer in PUBLISHED]
     num_layers, size, boundary, layer = BEYOND_A_FLOAT
     sizes.append((num_layers, size, boundary, layer + 4 * rng.randint(0, 999)))
-    return [dict(zip(SEGMENT_PEAK_NAMES, each, strict=True)) for each in sizes]
+    return [named(SEGMENT_PEAK_NAMES, each) for each in sizes]
 
 
 class _KeepsBytes(torch.autograd.Function):
@@ -213,7 +213,7 @@ def piece_cases(seed: int) -> list[Case]:
 
 
 def _loss_in_pieces_case(*values: int) -> Case:
-    return dict(zip(("num_tokens", "hidden_size", "vocab_size", "num_pieces"), values, strict=True))
+    return named(("num_tokens", "hidden_size", "vocab_size", "num_pieces"), values)
 
 
 @check(
@@ -276,10 +276,7 @@ def segment_cases(seed: int) -> list[Case]:
         num_layers = rng.randint(3, 5)
         pairs.append((num_layers, rng.randint(2, num_layers - 1)))
     rows = [50, *(rng.randint(40, 60) for _ in pairs[1:])]
-    return [
-        dict(zip(SEGMENTS_NAMES, (*pair, n, 3), strict=True))
-        for pair, n in zip(pairs, rows, strict=True)
-    ]
+    return [named(SEGMENTS_NAMES, (*pair, n, 3)) for pair, n in zip(pairs, rows, strict=True)]
 
 
 @check(
@@ -361,7 +358,7 @@ def _recomputed_flops_case(
     sizes: tuple[int, int, int, int], is_gpt: bool, num_sequences: int, seq_len: int
 ) -> Case:
     names = ("hidden_size", "num_heads", "num_kv_heads", "ffn_size")
-    model: dict[str, Any] = {"num_layers": seq_len % 3 + 1, **dict(zip(names, sizes, strict=True))}
+    model: dict[str, Any] = {"num_layers": seq_len % 3 + 1, **named(names, sizes)}
     model["vocab_size"] = 7
     if is_gpt:
         model |= {"is_gated": False, "has_biases": True, "num_positions": 32}
@@ -434,7 +431,7 @@ def best_cases(seed: int) -> list[Case]:
         times = rng.randint(1, 99)
         sizes.append((num_layers, times * boundary, times * layer))
     sizes += [(rng.randint(16, 99), *each) for each in PUBLISHED]
-    return [dict(zip(BEST_SEGMENT_NAMES, each, strict=True)) for each in sizes]
+    return [named(BEST_SEGMENT_NAMES, each) for each in sizes]
 
 
 @check("u05-best-segment", best_cases)
@@ -544,7 +541,7 @@ def _with_twins(rng: random.Random) -> Case:
 
 
 def _options(rows: Iterable[tuple[str, int, int]]) -> list[Option]:
-    return [dict(zip(FIELDS, row, strict=True)) for row in rows]
+    return [named(FIELDS, row) for row in rows]
 
 
 def _random_options(rng: random.Random, count: int) -> list[Option]:

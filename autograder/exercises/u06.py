@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.checking.exercise_check import Case
+from autograder.checking.exercise_check import Case, named
 from autograder.checking.mistakes import Symptom
 from autograder.exercises.declaring import check
 from autograder.observing.checksums import checksum
@@ -39,7 +39,7 @@ def online_cases(seed: int) -> list[Case]:
             if scenario == "ordinary" and number == 4:
                 lengths = [rng.randint(3, 9)]
             cases.append((scenario, kind, rng.randint(3, 6), lengths, rng.randint(2, 4)))
-    return [dict(zip(ONLINE_NAMES, case, strict=True)) for case in cases]
+    return [named(ONLINE_NAMES, case) for case in cases]
 
 
 def _equal(rng: random.Random) -> list[int]:
@@ -106,7 +106,7 @@ def forward_cases(seed: int) -> list[Case]:
         cases.append(("traffic", "", n + more_n, m + more_m, d, *tile))
     wide = rng.randint(12, 16)
     cases.append(("traffic", "", rng.randint(2, 3), 3 * wide + 1, rng.randint(8, 10), 1, wide))
-    return [dict(zip(FORWARD_NAMES, case, strict=True)) for case in cases]
+    return [named(FORWARD_NAMES, case) for case in cases]
 
 
 def _tile(rng: random.Random, number: int) -> tuple[int, int]:
@@ -193,7 +193,7 @@ def backward_cases(seed: int) -> list[Case]:
         heads = ([1], [2], [1, 2])[number % 3]
         cases.append((kinds[number % 5], heads, seq_len, rng.randint(2, 3), block))
     cases += [(APART, [2], rng.randint(4, 8), 3, 9), (APART, [1], rng.randint(3, 8), 2, 1)]
-    return [dict(zip(BACKWARD_NAMES, case, strict=True)) for case in cases]
+    return [named(BACKWARD_NAMES, case) for case in cases]
 
 
 def exact(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -227,12 +227,12 @@ def measured_backward(**case: Any) -> dict[str, Any]:
     product = 2 * num_heads * pairs * case["head_dim"]
     kept = inputs[0].numel() * 8 + num_heads * seq_len * 8
     given = {each.untyped_storage()._cdata: each.untyped_storage().nbytes() for each in inputs}
-    named = {name: each for name, each in zip(QKV, gradients, strict=False) if each is not None}
+    returned = {name: each for name, each in zip(QKV, gradients, strict=False) if each is not None}
     return {
         "wrong_rows": 0,
         "changed_inputs": 0,
-        **{f"wrong_d{name}": 0 for name in named},
-        **{f"d{name}_checksum": checksum(each, each) for name, each in named.items()},
+        **{f"wrong_d{name}": 0 for name in returned},
+        **{f"d{name}_checksum": checksum(each, each) for name, each in returned.items()},
         "calls_of_forward": 1,
         "saved_bytes": sum(given.values()) + kept,
         "copied_bytes": kept,
@@ -273,7 +273,7 @@ def traffic_cases(seed: int) -> list[Case]:
     sizes.append((17, 13, rng.randint(5, 30), 4, 3))
     num_queries, num_keys, head_dim, block_q, block_k = BEYOND_A_FLOAT
     sizes.append((num_queries + 4 * rng.randint(0, 99), num_keys, head_dim, block_q, block_k))
-    return [dict(zip(TRAFFIC_NAMES, each, strict=True)) for each in sizes]
+    return [named(TRAFFIC_NAMES, each) for each in sizes]
 
 
 @check(
@@ -328,7 +328,7 @@ def merge_cases(seed: int) -> list[Case]:
             keys = (few, many) if number % 2 else (many, few)
             sizes = (rng.randint(3, 6), *keys, rng.randint(2, 4))
             cases.append((scenario, kinds[number % len(kinds)], *sizes))
-    return [dict(zip(MERGE_NAMES, case, strict=True)) for case in cases]
+    return [named(MERGE_NAMES, case) for case in cases]
 
 
 @check(
@@ -373,7 +373,7 @@ def block_cases(seed: int) -> list[Case]:
     d, block_k, rows = rng.randint(2, 32), rng.randint(2, 24), rng.randint(30, 60)
     filled = block_k * d + rows * (2 * d + block_k + 3)  # to the last number
     sizes += [(rng.randint(2, 5) * rows, d, filled, block_k), (1, d, 2 * filled, block_k)]
-    return [dict(zip(BLOCKS_NAMES, each, strict=True)) for each in sizes]
+    return [named(BLOCKS_NAMES, each) for each in sizes]
 
 
 @check("u06-blocks", block_cases, fallback="course_utils.formulas.attention_tiles.best_block_q")
@@ -431,7 +431,7 @@ def tile_cases(seed: int) -> list[Case]:
         block_q, block_k = rng.randint(2, 9), rng.randint(2, 9)
         sizes.append((n, n + more, block_q, block_q if number % 6 == 5 else block_k))
     sizes.append((512, 2048 + rng.randint(0, 99), 64, 32))
-    return [dict(zip(CAUSAL_TILES_NAMES, each, strict=True)) for each in sizes]
+    return [named(CAUSAL_TILES_NAMES, each) for each in sizes]
 
 
 @check(

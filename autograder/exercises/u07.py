@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD
 
-from autograder.checking.exercise_check import Case
+from autograder.checking.exercise_check import Case, named
 from autograder.checking.mistakes import Symptom
 from autograder.checking.precision import PROMISED
 from autograder.exercises.declaring import check
@@ -127,7 +127,7 @@ def master_cases(seed: int) -> list[Case]:
             num_weights = rng.randint(*NUM_WEIGHTS[scenario])
             numbers = rng.randint(20, 40)
             sizes.append((scenario, num_weights, numbers, num_steps, rng.choice(RATES)))
-    return [dict(zip(MASTER_NAMES, each, strict=True)) for each in sizes]
+    return [named(MASTER_NAMES, each) for each in sizes]
 
 
 @check(
@@ -284,7 +284,7 @@ def scaler_cases(seed: int) -> list[Case]:
 def _scaler_case(rng: random.Random, scenario: str, steps: Sequence[str], *, interval: int) -> Case:
     growth_factor, backoff_factor = rng.choice((2.0, 4.0)), rng.choice((0.5, 0.25))
     sizes = (scenario, 2.0 ** rng.randint(12, 15), growth_factor, backoff_factor, interval)
-    return dict(zip(SCALER_NAMES, (*sizes, list(steps)), strict=True))
+    return named(SCALER_NAMES, (*sizes, list(steps)))
 
 
 check(
@@ -661,7 +661,7 @@ def autocast_cases(seed: int) -> list[Case]:
     for wants_input_grad in (False, True):
         tokens, hidden, inner = rng.sample(range(HUGE + 1, HUGE + 999, 2), 3)
         sizes.append((tokens, hidden, inner, 1, wants_input_grad))
-    return [dict(zip(AUTOCAST_BYTES_NAMES, each, strict=True)) for each in sizes]
+    return [named(AUTOCAST_BYTES_NAMES, each) for each in sizes]
 
 
 @check(

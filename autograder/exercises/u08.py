@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from autograder.checking import borrowed_code
-from autograder.checking.exercise_check import Case
+from autograder.checking.exercise_check import Case, named
 from autograder.checking.judges import EqualTo
 from autograder.checking.mistakes import Symptom
 from autograder.checking.precision import PROMISED, tolerance
@@ -69,7 +69,7 @@ ACCUMULATE_SCENARIOS = (
     "existing gradients",
     "memory",
 )
-ACCUMULATE_FIELDS = ("scenario", "lengths", "micro_batch_size", "width", "vocab_size")
+ACCUMULATE_NAMES = ("scenario", "lengths", "micro_batch_size", "width", "vocab_size")
 
 FEW_TOKENS = 2  # so that weights take more memory than activations
 
@@ -107,7 +107,7 @@ def _with_empty(rng: random.Random, size: int) -> list[int]:
 
 
 def _accumulate_case(*values: Any) -> Case:
-    return dict(zip(ACCUMULATE_FIELDS, values, strict=True))
+    return named(ACCUMULATE_NAMES, values)
 
 
 def _accumulate_bytes_of(case: Case) -> list[int]:
@@ -187,7 +187,7 @@ def measured_accumulate(**case: Any) -> dict[str, Any]:
 # A configuration: devices, micro-batch and accumulation for a batch given in tokens.
 
 
-CONFIGURE_FIELDS = ("global_batch_tokens", "seq_len", "num_devices", "max_micro_batch")
+CONFIGURE_NAMES = ("global_batch_tokens", "seq_len", "num_devices", "max_micro_batch")
 NAMES = ("micro_batch_size", "num_micro_batches", "tokens_per_step")
 
 
@@ -216,7 +216,7 @@ def configuration_cases(seed: int) -> list[Case]:
 
 
 def _configure_case(*values: int) -> Case:
-    return dict(zip(CONFIGURE_FIELDS, values, strict=True))
+    return named(CONFIGURE_NAMES, values)
 
 
 @check(
@@ -228,7 +228,7 @@ def brute_force(
     """The best of all micro-batches, each accumulated as long as the batch allows."""
     pass_tokens = [num_devices * b * seq_len for b in range(1, max_micro_batch + 1)]
     tokens, b = max((global_batch_tokens // n * n, b) for b, n in enumerate(pass_tokens, 1))
-    return dict(zip(NAMES, (b, tokens // pass_tokens[b - 1], tokens), strict=True))
+    return named(NAMES, (b, tokens // pass_tokens[b - 1], tokens))
 
 
 # === u08-noise-scale
@@ -338,7 +338,7 @@ def tradeoff_cases(seed: int) -> list[Case]:
             cases.append((float(rng.randint(5, 90_000)), critical, batch_size))
     sizes = [rng.randint(2, 5000) for _ in range(3)]
     cases += [(float(rng.randint(5, 900)), float(size), size) for size in sizes]
-    return [dict(zip(names, each, strict=True)) for each in cases]
+    return [named(names, each) for each in cases]
 
 
 @check(
@@ -423,7 +423,7 @@ def measured_mean_of_means(lengths: list[int], micro_batch_size: int) -> dict[st
 
 
 TRAIN_SCENARIOS = ("accumulation", "clipping", "schedule", "last group", "old gradients", "no step")
-TRAIN_FIELDS = ("scenario", "lengths", "micro_batches_per_step", "max_norm", "broken", "kind")
+TRAIN_NAMES = ("scenario", "lengths", "micro_batches_per_step", "max_norm", "broken", "kind")
 NO_CLIPPING = 1e9
 
 
@@ -463,7 +463,7 @@ def _micro_batches(rng: random.Random, count: int) -> list[list[int]]:
 def _train_case(scenario: str, lengths: list[list[int]], size: int, **others: float | str) -> Case:
     """A case; by default nothing is clipped or broken."""
     values = (scenario, lengths, size, NO_CLIPPING, -1, "")
-    return dict(zip(TRAIN_FIELDS, values, strict=True)) | others
+    return named(TRAIN_NAMES, values) | others
 
 
 def _step(run: Run, group: Batches, max_norm: float) -> float | None:
@@ -550,7 +550,7 @@ def two_batch_cases(seed: int) -> list[Case]:
         small_norm, big_norm, *_ = _norms(rng, small, big, 1)
         cases.append((scale * small_norm, scale * big_norm, small, big))
     names = ("small_squared_norm", "big_squared_norm", "small_batch_size", "big_batch_size")
-    return [dict(zip(names, each, strict=True)) for each in cases]
+    return [named(names, each) for each in cases]
 
 
 def _norms(rng: random.Random, small: int, big: int, sign: int) -> tuple[float, float, int, int]:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from autograder.checking.exercise_check import Case
+from autograder.checking.exercise_check import Case, named
 from autograder.checking.mistakes import Numbers, Symptom
 from autograder.exercises.declaring import check
 from autograder.observing import replay
@@ -25,7 +25,7 @@ from course_utils.instruments.storage import storage_bytes
 # What a rank keeps of a sharded state, against storages of its padded part.
 
 
-STATE_BYTES_FIELDS = ("num_params", "num_ranks", "stage", "recipe")
+STATE_BYTES_NAMES = ("num_params", "num_ranks", "stage", "recipe")
 MANY_RANKS, BEYOND_A_FLOAT = 2**16, 2**54
 RECIPES = ("bf16", "fp32", "bf16-fp32-gradients", "bf16-both-gradients")
 # From which stage on a rank keeps a part alone.
@@ -46,7 +46,7 @@ def state_cases(seed: int) -> list[Case]:
     # So little over an even share that a float cannot tell.
     uneven = BEYOND_A_FLOAT + MANY_RANKS * rng.randint(1, 999) + 1
     cases += [(uneven, MANY_RANKS, stage, "bf16") for stage in (2, 3)]
-    return [dict(zip(STATE_BYTES_FIELDS, each, strict=True)) for each in cases]
+    return [named(STATE_BYTES_NAMES, each) for each in cases]
 
 
 @check(
@@ -79,7 +79,7 @@ def measured_state_bytes(
 # A sharded optimizer step: equal to one optimizer for all, in the time of one call.
 
 
-OWNERS_FIELDS = ("scenario", "num_ranks", "part_length", "rank_without_grad")
+OWNERS_NAMES = ("scenario", "num_ranks", "part_length", "rank_without_grad")
 
 OWNERS_SCENARIOS = ("sgd", "adam")
 
@@ -95,7 +95,7 @@ def owners_cases(seed: int) -> list[Case]:
             length = 1 if is_single else rng.randint(2, 12)
             without_grad = rng.randrange(num_ranks) if len(cases) % 3 == 2 else None
             cases.append((scenario, num_ranks, length, without_grad))
-    return [dict(zip(OWNERS_FIELDS, case, strict=True)) for case in cases]
+    return [named(OWNERS_NAMES, case) for case in cases]
 
 
 @check(
@@ -147,7 +147,7 @@ def measured_owners(**case: Any) -> dict[str, Any]:
 # What a rank sends in a step, against the calls of a training step on virtual ranks.
 
 
-VOLUME_FIELDS = ("num_params", "num_ranks", "stage", "num_micro_batches", "bytes_per_element")
+VOLUME_NAMES = ("num_params", "num_ranks", "stage", "num_micro_batches", "bytes_per_element")
 DTYPES = {2: torch.bfloat16, 4: torch.float32}
 
 
@@ -164,7 +164,7 @@ def volume_cases(seed: int) -> list[Case]:
     cases += [
         (7 * (2**52 + 2 * rng.randint(1, 99) + 1), 7, s, rng.randint(2, 4), 2) for s in (1, 3)
     ]
-    return [dict(zip(VOLUME_FIELDS, each, strict=True)) for each in cases]
+    return [named(VOLUME_NAMES, each) for each in cases]
 
 
 def step(comm: Comm, stage: int, num_micro_batches: int, weights: torch.Tensor) -> None:
@@ -285,7 +285,7 @@ def measured_layer(**case: Any) -> dict[str, Any]:
 # A flat shard: the part of each rank, the whole, and what stays in memory.
 
 
-FLAT_FIELDS = ("num_ranks", "shapes", "dtype")
+FLAT_NAMES = ("num_ranks", "shapes", "dtype")
 
 
 def flat_cases(seed: int) -> list[Case]:
@@ -303,7 +303,7 @@ def flat_cases(seed: int) -> list[Case]:
         cases.append((ranks, [[2, 2], [ranks, rng.randint(2, 9)], [1, 1, 2]], "float32"))
     cases += [(1, [[rng.randint(1, 5), 3], [2]], dtype) for dtype in ("float64", "float32")]
     cases.append((3, [[2, 3], [rng.randint(2, 9)]], "float32"))
-    return [dict(zip(FLAT_FIELDS, each, strict=True)) for each in cases]
+    return [named(FLAT_NAMES, each) for each in cases]
 
 
 @check(
@@ -358,7 +358,7 @@ def measured_flat(**case: Any) -> dict[str, Any]:
 
 PREFETCH_SCENARIOS = ("numbers", "time", "memory")
 PREFETCH_MOST_RANKS_AT = 12  # number of the case
-PREFETCH_FIELDS = ("scenario", "num_ranks", "num_layers", "width", "slack")
+PREFETCH_NAMES = ("scenario", "num_ranks", "num_layers", "width", "slack")
 
 
 def prefetch_cases(seed: int) -> list[Case]:
@@ -376,7 +376,7 @@ def prefetch_cases(seed: int) -> list[Case]:
             ranks = 1
         width = 12 * rng.randint(1, 2)
         cases.append((scenario, ranks, layers, width, 1.05 + rng.randint(0, 40) / 40))
-    return [dict(zip(PREFETCH_FIELDS, each, strict=True)) for each in cases]
+    return [named(PREFETCH_NAMES, each) for each in cases]
 
 
 @check(
@@ -430,7 +430,7 @@ def measured_prefetch(**case: Any) -> dict[str, Any]:
 # Clipping by the norm of a gradient that no rank has whole.
 
 
-NORM_FIELDS = ("num_ranks", "lengths", "max_norm")
+NORM_NAMES = ("num_ranks", "lengths", "max_norm")
 
 
 def norm_cases(seed: int) -> list[Case]:
@@ -444,7 +444,7 @@ def norm_cases(seed: int) -> list[Case]:
             lengths = [1, rng.randint(4, 20), 2]  # nothing is left of it on the last ranks
         total = 1.0 + sum(lengths) * ranks
         cases.append((ranks, lengths, (0.25, 0.7 * total**0.5, total)[number % 3]))
-    return [dict(zip(NORM_FIELDS, each, strict=True)) for each in cases]
+    return [named(NORM_NAMES, each) for each in cases]
 
 
 # PyTorch adds 1e-6 to the norm that it divides by; and a sum may travel in fp32.
@@ -490,7 +490,7 @@ def measured_norm(**case: Any) -> dict[str, Any]:
 # The fewest tokens whose product hides a gather, against a search on the two times.
 
 
-HIDE_FIELDS = ("num_weights", "num_ranks", "bytes_per_second", "latency_ns", "flops_per_second")
+HIDE_NAMES = ("num_weights", "num_ranks", "bytes_per_second", "latency_ns", "flops_per_second")
 
 
 def hide_cases(seed: int) -> list[Case]:
@@ -514,7 +514,7 @@ def hide_cases(seed: int) -> list[Case]:
         cases.append((width**2, ranks, rate, latency, flops))
     cases.append((rng.randint(100, 999) ** 2, 1, 10**9, 10_000, 10**14))
     cases += [case for _ in range(3) for case in _alike_in_floats(rng)]
-    return [dict(zip(HIDE_FIELDS, each, strict=True)) for each in cases]
+    return [named(HIDE_NAMES, each) for each in cases]
 
 
 def _alike_in_floats(rng: random.Random) -> list[tuple[int, ...]]:
@@ -582,7 +582,7 @@ def searched(
 # A sum in hybrid sharding: inside of a node first, then each part between nodes.
 
 
-HYBRID_FIELDS = ("num_nodes", "node_size", "part_length")
+HYBRID_NAMES = ("num_nodes", "node_size", "part_length")
 NODES = ((2, 2), (2, 3), (3, 2), (1, 2), (2, 1), (2, 2), (1, 1))
 
 
@@ -592,7 +592,7 @@ def hybrid_cases(seed: int) -> list[Case]:
     cases = [(2, 2, 4)]
     cases += [(*NODES[n % len(NODES)], rng.randint(2, 40)) for n in range(1, 20)]
     cases.append((2, 2, 12 * rng.randint(1, 3)))
-    return [dict(zip(HYBRID_FIELDS, each, strict=True)) for each in cases]
+    return [named(HYBRID_NAMES, each) for each in cases]
 
 
 def _in_two_steps(comm: Comm, gradient: torch.Tensor, node_size: int) -> None:

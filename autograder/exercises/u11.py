@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from autograder.checking.exercise_check import Case
+from autograder.checking.exercise_check import Case, named
 from autograder.checking.mistakes import Symptom
 from autograder.exercises.declaring import check
 from autograder.observing.checksums import checksum
@@ -51,7 +51,7 @@ from course_utils.reference.tensor_parallel import gather_and_scatter, gathered_
 
 
 KINDS = (f_and_g.PLAIN, f_and_g.TURNED, SPREAD, TWICE)
-F_AND_G_FIELDS = ("scenario", "kind", "num_ranks", "shape")
+F_AND_G_NAMES = ("scenario", "kind", "num_ranks", "shape")
 
 
 def f_and_g_cases(seed: int) -> list[Case]:
@@ -63,7 +63,7 @@ def f_and_g_cases(seed: int) -> list[Case]:
             num_ranks = (2, 3, 2, 4, 1, 4, 2)[number]
             shape = [rng.randint(2, 4), rng.randint(5, 7)]
             cases.append((scenario, kind, num_ranks, shape))
-    return [dict(zip(F_AND_G_FIELDS, case, strict=True)) for case in cases]
+    return [named(F_AND_G_NAMES, case) for case in cases]
 
 
 def _of_all(case: Case, tensors: Sequence[tuple[Tensor, ...]]) -> list[tuple[Tensor, Tensor]]:
@@ -121,7 +121,7 @@ def measured_f_and_g(**case: Any) -> dict[str, Any]:
 
 
 MLP_FLOAT64_BYTES = 8
-MLP_FIELDS = ("scenario", "num_ranks", "num_tokens", "hidden_size", "ffn_size")
+MLP_NAMES = ("scenario", "num_ranks", "num_tokens", "hidden_size", "ffn_size")
 
 
 def mlp_cases(seed: int) -> list[Case]:
@@ -134,7 +134,7 @@ def mlp_cases(seed: int) -> list[Case]:
             units = num_ranks * rng.randint(2, 3) + rest
             units = 9 if (scenario, num_ranks) == ("uneven", 4) else units  # `chunk` makes three
             cases.append((scenario, num_ranks, rng.randint(2, 4), rng.randint(2, 6), units))
-    return [dict(zip(MLP_FIELDS, case, strict=True)) for case in cases]
+    return [named(MLP_NAMES, case) for case in cases]
 
 
 def whole_mlp(x: Tensor, w: Weights) -> Tensor:
@@ -238,7 +238,7 @@ def measured_mlp(**case: Any) -> dict[str, Any]:
 # A product with gathered tokens of which only the shard is kept.
 
 
-KEEP_SHARD_FIELDS = ("scenario", "kind", "num_ranks", "tokens_per_rank", "hidden_size", "rows")
+KEEP_SHARD_NAMES = ("scenario", "kind", "num_ranks", "tokens_per_rank", "hidden_size", "rows")
 KEEP_SHARD_PLAIN, KEEP_SHARD_TURNED = "plain", "transposed gradient"
 
 
@@ -256,7 +256,7 @@ def keep_shard_cases(seed: int) -> list[Case]:
             least = 12 if scenario == keep_shard.OVERLAPPED else 2
             sizes = (rng.randint(least, least + 3) for _ in range(3))
             cases.append((scenario, kind, num_ranks, *sizes))
-    return [dict(zip(KEEP_SHARD_FIELDS, case, strict=True)) for case in cases]
+    return [named(KEEP_SHARD_NAMES, case) for case in cases]
 
 
 @check(
@@ -349,7 +349,7 @@ class _Done:
 # The bytes that tensor and sequence parallelism send for one layer.
 
 
-VOLUME_FIELDS = ("num_tokens", "hidden_size", "num_ranks", "element_bytes")
+VOLUME_NAMES = ("num_tokens", "hidden_size", "num_ranks", "element_bytes")
 TYPES = {2: torch.bfloat16, 4: torch.float32, 8: torch.float64}
 
 
@@ -363,7 +363,7 @@ def volume_cases(seed: int) -> list[Case]:
         cases.append(sizes)
     cases += [(8 * rng.randint(2**11, 2**13), 2**14, 8, 4)]
     cases.append((3 * (2**30 + rng.randint(0, 999)), 2**24, 3, 2))
-    return [dict(zip(VOLUME_FIELDS, case, strict=True)) for case in cases]
+    return [named(VOLUME_NAMES, case) for case in cases]
 
 
 def _block(comm: Comm, way: str, x: Tensor, weight: Tensor) -> Tensor:
@@ -409,7 +409,7 @@ def measured_volume(
 # Ring attention: results, bytes, one block of keys at a time, hidden messages.
 
 
-RING_FIELDS = ("scenario", "layout", "num_ranks", "piece_length", "head_dim")
+RING_NAMES = ("scenario", "layout", "num_ranks", "piece_length", "head_dim")
 
 
 def ring_cases(seed: int) -> list[Case]:
@@ -426,7 +426,7 @@ def ring_cases(seed: int) -> list[Case]:
             length = rng.randint(4, 6) if is_timed else rng.randint(1, 3)
             cases.append((scenario, layout, num_ranks, length, rng.randint(2, 4)))
     cases.sort(key=lambda case: case[1] == EARLY_AND_LATE)
-    return [dict(zip(RING_FIELDS, case, strict=True)) for case in cases]
+    return [named(RING_NAMES, case) for case in cases]
 
 
 @check(
@@ -472,7 +472,7 @@ def measured_ring(**case: Any) -> dict[str, Any]:
 # Attention whose heads are shared by ranks: gradients, calls, FLOPs.
 
 
-ATTENTION_FIELDS = (
+ATTENTION_NAMES = (
     "scenario",
     "num_ranks",
     "num_tokens",
@@ -493,7 +493,7 @@ def attention_cases(seed: int) -> list[Case]:
         group = rng.randint(2, 3) if is_grouped else 1
         sizes = (rng.randint(2, 5), rng.choice((5, 6, 7)), group * kv_heads, kv_heads)
         cases.append((attention.SCENARIOS[is_grouped], num_ranks, *sizes, rng.randint(2, 3)))
-    return [dict(zip(ATTENTION_FIELDS, case, strict=True)) for case in cases]
+    return [named(ATTENTION_NAMES, case) for case in cases]
 
 
 def whole_attention(x: Tensor, w: Weights, head_dim: int) -> Tensor:
@@ -508,13 +508,13 @@ def whole_attention(x: Tensor, w: Weights, head_dim: int) -> Tensor:
 
 def _attention_own_part(*sizes: Any) -> dict[str, int]:
     """A share of the work, and no call."""
-    right = measured_attention(**dict(zip(ATTENTION_FIELDS, sizes, strict=True)))
+    right = measured_attention(**named(ATTENTION_NAMES, sizes))
     return {"forward_calls": 0, "other_calls": 0, "forward_flops": right["forward_flops"]}
 
 
 def _heads_gathered(*sizes: Any) -> dict[str, int]:
     """A right result without g, of the whole last product."""
-    case = dict(zip(ATTENTION_FIELDS, sizes, strict=True))
+    case = named(ATTENTION_NAMES, sizes)
     others = case["num_heads"] - case["num_heads"] // case["num_ranks"]
     more = 2 * case["num_tokens"] * case["hidden_size"] * others * case["head_dim"]
     flops = measured_attention(**case)["forward_flops"] + more
@@ -685,7 +685,7 @@ def measured_replicated(**case: Any) -> dict[str, Any]:
 # Results of attention that are combined over ranks.
 
 
-COMBINE_FIELDS = ("scenario", "kind", "num_ranks", "rows", "keys_per_rank", "width")
+COMBINE_NAMES = ("scenario", "kind", "num_ranks", "rows", "keys_per_rank", "width")
 
 
 def combine_cases(seed: int) -> list[Case]:
@@ -699,7 +699,7 @@ def combine_cases(seed: int) -> list[Case]:
             num_ranks = (2, 3, 4, 2, 1)[number % 5]
             sizes = (rng.randint(2, 4), rng.randint(1, 4), rng.randint(2, 5))
             cases.append((scenario, kinds[number % len(kinds)], num_ranks, *sizes))
-    return [dict(zip(COMBINE_FIELDS, case, strict=True)) for case in cases]
+    return [named(COMBINE_NAMES, case) for case in cases]
 
 
 @check(

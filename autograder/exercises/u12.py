@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from autograder.checking.exercise_check import Case
+from autograder.checking.exercise_check import Case, named
 from autograder.checking.mistakes import Symptom
 from autograder.exercises.declaring import check
 from autograder.observing.checksums import checksum
@@ -95,7 +95,7 @@ def gpipe_cases(seed: int) -> list[Case]:
     sizes += [(1, rng.randint(1, 20)), (1, rng.randint(1, 20)), (rng.randint(2, 12), 1)]
     sizes.append((num_stages, rng.randint(2, num_stages - 1)))
     sizes += [(rng.randint(2, 7), rng.randint(2, 16)) for _ in range(15)]
-    return [dict(zip(GPIPE_NAMES, each, strict=True)) for each in sizes]
+    return [named(GPIPE_NAMES, each) for each in sizes]
 
 
 @check(
@@ -159,7 +159,7 @@ def cost_cases(seed: int) -> list[Case]:
         stage = (0, rng.randrange(num_stages), num_stages - 1)[number % 3]
         seconds = rng.randint(1, 9), rng.randint(1, 9)
         sizes.append((num_stages, rng.randint(1, most), *seconds, stage))
-    return [dict(zip(COSTS_NAMES, each, strict=True)) for each in sizes]
+    return [named(COSTS_NAMES, each) for each in sizes]
 
 
 @check(
@@ -216,10 +216,7 @@ def half_cases(seed: int) -> list[Case]:
         width = rng.randint(2, 5)
         widths = [width if number % 2 else rng.randint(2, 6) for _ in range(num_layers + 1)]
         cases.append((widths, rng.randint(1, 5)))
-    return [
-        dict(zip(HALVES_NAMES, (*each, 100 * seed + n), strict=True))
-        for n, each in enumerate(cases)
-    ]
+    return [named(HALVES_NAMES, (*each, 100 * seed + n)) for n, each in enumerate(cases)]
 
 
 @check(
@@ -315,7 +312,7 @@ def interleaved_cases(seed: int) -> list[Case]:
     for _ in range(14):
         num_stages = rng.randint(2, 5)
         sizes.append((num_stages, num_stages * rng.randint(1, 5), rng.randint(2, 4)))
-    return [dict(zip(INTERLEAVED_NAMES, each, strict=True)) for each in sizes]
+    return [named(INTERLEAVED_NAMES, each) for each in sizes]
 
 
 @check(
@@ -401,7 +398,7 @@ def message_cases(seed: int) -> list[Case]:
     for number in range(12):
         shape = rng.randint(2, 4), rng.randint(2, 3), rng.randint(1, 3)
         sizes.append((*shape, rng.randint(3, 99), bool(number % 2)))
-    return [dict(zip(MESSAGES_NAMES, each, strict=True)) for each in sizes]
+    return [named(MESSAGES_NAMES, each) for each in sizes]
 
 
 @check("u12-messages", message_cases, fallback="course_utils.formulas.pipeline.boundary_bytes")
@@ -454,7 +451,7 @@ def simulator_cases(seed: int) -> list[Case]:
         schedule = [_followed, _shuffled][number % 4 == 3](num_stages, m, rng)
         schedules.append((schedule, *seconds))
     names = ("schedule", "forward_seconds", "backward_seconds")
-    return [dict(zip(names, each, strict=True)) for each in schedules]
+    return [named(names, each) for each in schedules]
 
 
 def _followed(num_stages: int, num_micro_batches: int, rng: random.Random) -> Lists:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from autograder.checking.case_objects import model_of
-from autograder.checking.exercise_check import Case
+from autograder.checking.exercise_check import Case, named
 from autograder.checking.precision import PROMISED
 from autograder.exercises.declaring import check
 from autograder.observing.checksums import checksum
@@ -29,8 +29,12 @@ from course_utils.reference.layers import GroupedAttention, MultiHeadLatentAtten
 CACHE_BYTES_NAMES = ("model", "num_sequences", "context", "element_bytes", "window")
 DTYPES = {1: torch.int8, 2: torch.bfloat16, 4: torch.float32, 8: torch.float64}
 WORKED = {
-    **{"num_layers": 2, "hidden_size": 12, "num_heads": 4, "num_kv_heads": 2},
-    **{"ffn_size": 5, "vocab_size": 9},
+    "num_layers": 2,
+    "hidden_size": 12,
+    "num_heads": 4,
+    "num_kv_heads": 2,
+    "ffn_size": 5,
+    "vocab_size": 9,
 }
 HEADS = ((4, 4, 6), (6, 2, 5), (8, 1, 4), (6, 3, 10))  # a, a_kv, d
 
@@ -47,21 +51,27 @@ def cache_cases(seed: int) -> list[Case]:
         window = (0, rng.randint(2, 8), 0, context + rng.randint(1, 9))[number // 5]
         cases.append((_model(rng, number), rng.randint(2, 6), context, 2 ** (number % 4), window))
     cases += [(_model(rng, 4), 3, 2**52 + 1, 4, 0), (_model(rng, 1), 3, 2**52 + 1, 4, 0)]
-    return [dict(zip(CACHE_BYTES_NAMES, each, strict=True)) for each in cases]
+    return [named(CACHE_BYTES_NAMES, each) for each in cases]
 
 
 def _model(rng: random.Random, number: int) -> dict[str, Any]:
     is_latent = number % 5 == 4
     heads, kv_heads, head_dim = HEADS[0 if is_latent else number % 5]
     sizes: dict[str, Any] = {
-        **{"num_layers": rng.randint(2, 4), "hidden_size": rng.choice((16, 24, 32))},
-        **{"num_heads": heads, "num_kv_heads": kv_heads, "head_dim": head_dim},
-        **{"ffn_size": rng.randint(17, 70), "vocab_size": rng.randint(201, 399)},
+        "num_layers": rng.randint(2, 4),
+        "hidden_size": rng.choice((16, 24, 32)),
+        "num_heads": heads,
+        "num_kv_heads": kv_heads,
+        "head_dim": head_dim,
+        "ffn_size": rng.randint(17, 70),
+        "vocab_size": rng.randint(201, 399),
     }
     if is_latent:
         sizes["latent_attention"] = {
-            **{"kv_rank": rng.randint(9, 20), "q_rank": rng.randint(21, 30)},
-            **{"nope_head_dim": rng.randint(3, 7), "rope_head_dim": 2 * rng.randint(1, 3)},
+            "kv_rank": rng.randint(9, 20),
+            "q_rank": rng.randint(21, 30),
+            "nope_head_dim": rng.randint(3, 7),
+            "rope_head_dim": 2 * rng.randint(1, 3),
             "value_head_dim": rng.randint(3, 7),
         }
     return sizes
@@ -127,7 +137,7 @@ def step_cases(seed: int) -> list[Case]:
         room = length + 1 + (0 if number % 4 == 1 else rng.randint(2, 9))
         cases.append((scenario, rng.randint(2, 3), a, a_kv, 16, length, room))
     cases.append(("bytes", 2, 8, 1, 32, rng.randint(20, 38), 40))
-    return [dict(zip(CACHED_STEP_NAMES, each, strict=True)) for each in cases]
+    return [named(CACHED_STEP_NAMES, each) for each in cases]
 
 
 @check(
@@ -150,7 +160,8 @@ def measured_cached_step(**case: Any) -> dict[str, Any]:
         scores = (keys * q[:, head, None]).sum(-1) * case["width"] ** -0.5
         out[:, head] = (scores.softmax(-1)[..., None] * values).sum(1)
     right = {
-        **{"wrong_cells": 0, "wrong_rows": 0},
+        "wrong_cells": 0,
+        "wrong_rows": 0,
         "checksum": checksum(out, out),
         "out": out,
     }
@@ -178,7 +189,7 @@ def latent_cases(seed: int) -> list[Case]:
         rank, nope, rope = rng.randint(9, 20), rng.randint(5, 12), 2 * rng.randint(1, 4)
         sizes = rng.randint(2, 3), rng.randint(2, 5), context, rank, nope, rope, rng.randint(5, 12)
         cases.append((LATENT_STEP_SCENARIOS[number % 2], *sizes))
-    return [dict(zip(LATENT_STEP_NAMES, each, strict=True)) for each in cases]
+    return [named(LATENT_STEP_NAMES, each) for each in cases]
 
 
 @check(
@@ -247,7 +258,7 @@ def script_cases(seed: int) -> list[Case]:
 def _case(scenario: str, *others: str | int) -> Case:
     """A few requests and the number of all of them, which is what a verdict shows."""
     names = ("begins", "num_requests", "seed", "num_blocks", "block_size")
-    return {"scenario": scenario, **dict(zip(names, others, strict=True))}
+    return {"scenario": scenario, **named(names, others)}
 
 
 @check(
@@ -280,7 +291,7 @@ def batch_cases(seed: int) -> list[Case]:
     while len(sizes) < 22:
         experts = rng.randint(5, 60)
         sizes.append((experts, rng.randint(2, min(6, experts - 1)), rng.randint(2, 25)))
-    return [dict(zip(TOUCHED_NAMES, each, strict=True)) for each in sizes]
+    return [named(TOUCHED_NAMES, each) for each in sizes]
 
 
 @check(
@@ -368,7 +379,7 @@ def draft_cases(seed: int) -> list[Case]:
     while len(cases) < 22:
         acceptance, cost = rng.randint(20, 95) / 100, rng.randint(2, 40) / 100
         cases.append((acceptance, cost, rng.randint(2, 12)))
-    return [dict(zip(SPECULATE_NAMES, each, strict=True)) for each in cases]
+    return [named(SPECULATE_NAMES, each) for each in cases]
 
 
 @check(
@@ -406,12 +417,12 @@ def routing_cases(seed: int) -> list[Case]:
     ]
     for number in range(20):
         experts, chosen = rng.randint(4, 8), 1 + (number + 2) % 3
-        crowd = [1 + 4 * (each < 2) * (number % 2) for each in range(experts)]
+        crowd = [5 if number % 2 and each < 2 else 1 for each in range(experts)]
         choices = [_choice(rng, crowd, chosen) for _ in range(rng.randint(6, 14))]
         even = -(-len(choices) * chosen // experts)
         capacity = (1, even, 2 * even, len(choices))[number // 5]
         cases.append((choices, experts, capacity))
-    return [dict(zip(CAPACITY_NAMES, each, strict=True)) for each in cases]
+    return [named(CAPACITY_NAMES, each) for each in cases]
 
 
 def _choice(rng: random.Random, weights: list[int], num_chosen: int) -> list[int]:

@@ -14,7 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import log_softmax
 
 from autograder.checking.case_objects import model_of
-from autograder.checking.exercise_check import Case
+from autograder.checking.exercise_check import Case, named
 from autograder.checking.precision import PROMISED
 from autograder.exercises.declaring import check
 from autograder.observing.u14 import plan as plan_observer
@@ -33,8 +33,13 @@ from course_utils.reference.pipeline_schedules import one_forward_one_backward
 
 
 LLAMA_1B = {
-    **{"num_layers": 16, "hidden_size": 2048, "num_heads": 32, "num_kv_heads": 8},
-    **{"ffn_size": 8192, "vocab_size": 128256, "is_tied": True},
+    "num_layers": 16,
+    "hidden_size": 2048,
+    "num_heads": 32,
+    "num_kv_heads": 8,
+    "ffn_size": 8192,
+    "vocab_size": 128256,
+    "is_tied": True,
 }
 
 
@@ -89,8 +94,13 @@ def _counted_forward(model: str, seq_len: int) -> dict[str, int]:
 
 CONVENTIONS = ("6N", "6N + attention", "with recomputation", "lecture")
 CONVENTION_SMALL = {
-    **{"num_layers": 2, "hidden_size": 8, "num_heads": 2, "num_kv_heads": 1},
-    **{"ffn_size": 20, "vocab_size": 50, "is_tied": True},
+    "num_layers": 2,
+    "hidden_size": 8,
+    "num_heads": 2,
+    "num_kv_heads": 1,
+    "ffn_size": 20,
+    "vocab_size": 50,
+    "is_tied": True,
 }
 
 
@@ -109,10 +119,7 @@ def convention_cases(seed: int) -> list[Case]:
         runs.append((model, rng.randint(10, 90), percent, CONVENTIONS[number // 2 % 4]))
     runs += [(LLAMA_1B, 4096, rng.randint(300, 700) / 10, each) for each in CONVENTIONS]
     names = ("model", "num_params", "seq_len", "percent", "convention")
-    return [
-        dict(zip(names, (model, _num_parameters(model), *others), strict=True))
-        for model, *others in runs
-    ]
+    return [named(names, (model, _num_parameters(model), *others)) for model, *others in runs]
 
 
 def _num_parameters(model: dict[str, int]) -> int:
@@ -147,8 +154,12 @@ def measured_convention(
 
 
 WORK_SMALL = {
-    **{"num_layers": 1, "hidden_size": 4, "num_heads": 1, "ffn_size": 10, "vocab_size": 20},
-    **{"is_gated": False},
+    "num_layers": 1,
+    "hidden_size": 4,
+    "num_heads": 1,
+    "ffn_size": 10,
+    "vocab_size": 20,
+    "is_gated": False,
 }
 LENGTH = 8
 
@@ -215,8 +226,8 @@ def measured_work(
     model: dict[str, Any], forward: dict[str, int], is_recomputed: bool
 ) -> dict[str, int]:
     """Every pass by itself: forward, backward, and forward again."""
-    attention_passes = [1, 2.5] + [1] * is_recomputed
-    kernel_passes = [1, 2] + [1] * is_recomputed
+    again = [1] if is_recomputed else []
+    attention_passes, kernel_passes = [1, 2.5, *again], [1, 2, *again]
     linear = forward["projections"] + forward["feed_forward"]
     loss = Kernels()
     for _ in ("logits", "log-probabilities", "gradient"):
@@ -277,7 +288,7 @@ def descended(rows: list[list[float]]) -> dict[str, float]:
         left = [1 - row[0] - constants[other] * row[1 + other] for row in relative]
         along = sum(each * row[1 + own] for each, row in zip(left, relative, strict=True))
         constants[own] = max(0.0, along / sum(row[1 + own] ** 2 for row in relative))
-    return dict(zip(CALIBRATE_NAMES, constants, strict=True))
+    return named(CALIBRATE_NAMES, constants)
 
 
 # === u14-plan
@@ -285,8 +296,12 @@ def descended(rows: list[list[float]]) -> dict[str, float]:
 
 
 LLAMA_8B = {
-    **{"num_layers": 32, "hidden_size": 4096, "num_heads": 32, "num_kv_heads": 8},
-    **{"ffn_size": 14336, "vocab_size": 128256},
+    "num_layers": 32,
+    "hidden_size": 4096,
+    "num_heads": 32,
+    "num_kv_heads": 8,
+    "ffn_size": 14336,
+    "vocab_size": 128256,
 }
 SCENARIOS = tuple(plan_observer.ALLOWED_PERCENT)
 
@@ -426,8 +441,13 @@ def tried(
 
 BF16 = precision("bf16")
 FITS_SMALL = {
-    **{"num_layers": 2, "hidden_size": 8, "num_heads": 2, "num_kv_heads": 1},
-    **{"ffn_size": 16, "vocab_size": 10, "is_tied": True},
+    "num_layers": 2,
+    "hidden_size": 8,
+    "num_heads": 2,
+    "num_kv_heads": 1,
+    "ffn_size": 16,
+    "vocab_size": 10,
+    "is_tied": True,
 }
 
 
@@ -469,7 +489,7 @@ def plan_cases(seed: int) -> list[Case]:
 
 def _plan(*numbers: int) -> dict[str, Any]:
     names = ("data", "tensor", "pipeline", "zero_stage", "micro_batch", "is_recomputed")
-    return dict(zip(names, numbers, strict=True))
+    return named(names, numbers)
 
 
 def _state_bytes(num_params: int, cuts: int, replicas: int, stage: int) -> int:
@@ -560,7 +580,7 @@ def step_cases(seed: int) -> list[Case]:
         layers, forward = rng.randint(2, 12), rng.randint(2, 30)
         reduce = rng.randint(1, forward) if number % 2 else rng.randint(4 * forward, 9 * forward)
         sizes.append((rng.randint(2, 12), rng.randint(1, 5), layers, forward, reduce))
-    return [dict(zip(EXPOSED_NAMES, each, strict=True)) for each in sizes]
+    return [named(EXPOSED_NAMES, each) for each in sizes]
 
 
 @check(
@@ -618,7 +638,7 @@ def run_cases(seed: int) -> list[Case]:
         runs.append(
             (per_step * steps + rest, per_step, rng.randint(1, 90), rng.choice((2, 8, 512)), price)
         )
-    return [dict(zip(DAYS_NAMES, each, strict=True)) for each in runs]
+    return [named(DAYS_NAMES, each) for each in runs]
 
 
 @check(

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from autograder.checking.exercise_check import Case
+from autograder.checking.exercise_check import Case, named
 from autograder.exercises.backward_steps import (
     ELEMENT_BYTES,
     grouped,
@@ -133,7 +133,7 @@ def measured_tied(**case: Any) -> dict[str, Any]:
 
 # Ranks and rows: none without rows, fewer rows than ranks, and as many whose chunks do not reach.
 SIZES = ((2, 4), (4, 2), (4, 5), (3, 4), (2, 1), (4, 8), (1, 3), (5, 6), (3, 1), (4, 6))
-HANG_FIELDS = ("num_ranks", "num_rows", "width", "has_gradients")
+HANG_NAMES = ("num_ranks", "num_rows", "width", "has_gradients")
 
 
 def share_cases(seed: int) -> list[Case]:
@@ -142,7 +142,7 @@ def share_cases(seed: int) -> list[Case]:
     cases = [(4, 5, 2, False)]
     for has_gradients in (False, True):
         cases += [(*sizes, rng.randint(2, 9), has_gradients) for sizes in SIZES]
-    return [dict(zip(HANG_FIELDS, each, strict=True)) for each in cases]
+    return [named(HANG_NAMES, each) for each in cases]
 
 
 @check(
@@ -174,20 +174,20 @@ def measured_hang(**case: Any) -> dict[str, Any]:
 # Gradients that are sent in hooks while backward goes on.
 
 
-HOOKS_FIELDS = ("widths", "num_ranks", "bandwidth", "has_gradients")
+HOOKS_NAMES = ("widths", "num_ranks", "bandwidth", "has_gradients")
 HOOKS_NUM_CASES = 20
 
 
 def overlap_cases(seed: int) -> list[Case]:
     """Two layers to four on two ranks and three; slow links and fast ones; gradients before."""
     rng = random.Random(seed)
-    cases: list[Case] = [dict(zip(HOOKS_FIELDS, ([2, 3, 4, 2], 2, 8, False), strict=True))]
+    cases: list[Case] = [named(HOOKS_NAMES, ([2, 3, 4, 2], 2, 8, False))]
     for number in range(HOOKS_NUM_CASES):
         widths = [rng.randint(1, 2)]
         while len(widths) < 3 + number % 3:
             widths.append(widths[-1] + rng.randint(1, 2))
         values = (widths, 2 + (number % 4 == 1), rng.choice((2, 4, 16)), number % 5 == 2)
-        cases.append(dict(zip(HOOKS_FIELDS, values, strict=True)))
+        cases.append(named(HOOKS_NAMES, values))
     return cases
 
 
@@ -235,7 +235,7 @@ def measured_hooks(**case: Any) -> dict[str, Any]:
 # A training whose ranks begin with the weights and buffers of one of them.
 
 
-APART_FIELDS = ("num_ranks", "num_steps", "num_rows", "width")
+APART_NAMES = ("num_ranks", "num_steps", "num_rows", "width")
 
 
 def training_cases(seed: int) -> list[Case]:
@@ -245,7 +245,7 @@ def training_cases(seed: int) -> list[Case]:
     for num_ranks in (2, 3, 4, 2, 3):
         for num_steps in (1, 2, 3, 0):
             cases.append((num_ranks, num_steps, num_ranks + rng.randint(0, 3), rng.randint(2, 4)))
-    return [dict(zip(APART_FIELDS, each, strict=True)) for each in cases]
+    return [named(APART_NAMES, each) for each in cases]
 
 
 @check(
@@ -355,7 +355,7 @@ def measured_clip(**case: Any) -> dict[str, Any]:
 # The gradient of a mean over all micro-batches of all ranks.
 
 
-SCALE_FIELDS = ("num_ranks", "num_micro_batches", "num_rows", "width")
+SCALE_NAMES = ("num_ranks", "num_micro_batches", "num_rows", "width")
 
 
 def mean_cases(seed: int) -> list[Case]:
@@ -365,7 +365,7 @@ def mean_cases(seed: int) -> list[Case]:
     for num_ranks in (2, 3, 4, 1):
         for num_micro_batches in (2, 3, 1, 4, 2):
             cases.append((num_ranks, num_micro_batches, rng.randint(1, 3), rng.randint(2, 4)))
-    return [dict(zip(SCALE_FIELDS, each, strict=True)) for each in cases]
+    return [named(SCALE_NAMES, each) for each in cases]
 
 
 @check(
@@ -390,13 +390,13 @@ def measured_scale(**case: Any) -> dict[str, Any]:
 
 
 DRIFT_KINDS = ("rest", "exact", "never full", "single", "last alone")
-DRIFT_FIELDS = ("widths", "num_ranks", "bucket_bytes")
+DRIFT_NAMES = ("widths", "num_ranks", "bucket_bytes")
 
 
 def bucket_cases(seed: int) -> list[Case]:
     """Buckets with a remainder or none, one that is never full, one for each gradient."""
     rng = random.Random(seed)
-    cases = [dict(zip(DRIFT_FIELDS, ([2, 3, 4], 2, 72), strict=True))]
+    cases = [named(DRIFT_NAMES, ([2, 3, 4], 2, 72))]
     for num_ranks in (2, 3, 4, 1):
         for kind in DRIFT_KINDS:
             widths = [rng.randint(2, 3)]
@@ -405,7 +405,7 @@ def bucket_cases(seed: int) -> list[Case]:
             if num_ranks % 2:
                 widths.reverse()
             values = (widths, num_ranks, _bucket_bytes(widths, kind))
-            cases.append(dict(zip(DRIFT_FIELDS, values, strict=True)))
+            cases.append(named(DRIFT_NAMES, values))
     return cases
 
 
@@ -446,7 +446,7 @@ def measured_drift(**case: Any) -> dict[str, Any]:
 # Dropout that differs from rank to rank and from step to step, and can be repeated.
 
 
-MASKS_FIELDS = ("num_ranks", "num_steps", "width", "seed")
+MASKS_NAMES = ("num_ranks", "num_steps", "width", "seed")
 
 
 def mask_cases(seed: int) -> list[Case]:
@@ -457,7 +457,7 @@ def mask_cases(seed: int) -> list[Case]:
         num_ranks, num_steps = (2, 3, 4, 3, 1)[number % 5], (2, 1, 3, 2)[number % 4]
         some_seed = 0 if number % 7 == 3 else rng.randint(1, 10 ** rng.randint(1, 6))
         cases.append((num_ranks, num_steps, rng.randint(2, 4), some_seed))
-    return [dict(zip(MASKS_FIELDS, each, strict=True)) for each in cases]
+    return [named(MASKS_NAMES, each) for each in cases]
 
 
 @check(

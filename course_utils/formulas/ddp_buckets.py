@@ -49,4 +49,4 @@ def _bucket_bytes(sizes: Iterable[int], first_limit_bytes: int, limit_bytes: int
         if open_bytes >= (limit_bytes if full else first_limit_bytes):
             full.append(open_bytes)
             open_bytes = 0
-    return full + [open_bytes] * (open_bytes > 0)
+    return [*full, open_bytes] if open_bytes else full

@@ -47,8 +47,26 @@ RULES: Mapping[Any, Callable[..., int]] = {
 # Words in the names of operations that multiply and add. The counter would silently skip such an
 # operation if it has no rule for it.
 MULTIPLIES = {
-    *("mm", "addmm", "bmm", "addbmm", "baddbmm", "mv", "addmv", "dot", "vdot", "addr", "linear"),
-    *("matmul", "attention", "encoder", "convolution", "trilinear", "cdist", "rnn", "lstm", "gru"),
+    "mm",
+    "addmm",
+    "bmm",
+    "addbmm",
+    "baddbmm",
+    "mv",
+    "addmv",
+    "dot",
+    "vdot",
+    "addr",
+    "linear",
+    "matmul",
+    "attention",
+    "encoder",
+    "convolution",
+    "trilinear",
+    "cdist",
+    "rnn",
+    "lstm",
+    "gru",
 }
 ADVICE = {
     "mv": "write the vector as a matrix with one column",

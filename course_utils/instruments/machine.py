@@ -33,9 +33,26 @@ OTHER_MACHINE = "this lies in the memory of another machine, and no bus joins th
 
 # What would tell Python the numbers of a tile, or give it another name outside the machine.
 LEAVES = {
-    *("tolist", "item", "numpy", "cpu", "cuda", "to_dlpack", "data_ptr", "untyped_storage"),
-    *("as_subclass", "share_memory_", "storage", "__array__", "__dlpack__", "__float__"),
-    *("__int__", "__bool__", "__index__", "__complex__", "__reduce_ex__", "__contains__"),
+    "tolist",
+    "item",
+    "numpy",
+    "cpu",
+    "cuda",
+    "to_dlpack",
+    "data_ptr",
+    "untyped_storage",
+    "as_subclass",
+    "share_memory_",
+    "storage",
+    "__array__",
+    "__dlpack__",
+    "__float__",
+    "__int__",
+    "__bool__",
+    "__index__",
+    "__complex__",
+    "__reduce_ex__",
+    "__contains__",
 }
 
 

@@ -39,8 +39,16 @@ OTHER = "other"
 
 # These allocate, give a tensor another name though their schemas do not say so, or read one number.
 MOVE_NOTHING = {
-    *("empty", "new_empty", "empty_like", "empty_strided", "new_empty_strided"),
-    *("detach", "alias", "lift_fresh", "_unsafe_view", "_reshape_alias"),
+    "empty",
+    "new_empty",
+    "empty_like",
+    "empty_strided",
+    "new_empty_strided",
+    "detach",
+    "alias",
+    "lift_fresh",
+    "_unsafe_view",
+    "_reshape_alias",
     "_local_scalar_dense",
 }
 OVERWRITE = {"copy_", "fill_", "zero_", "normal_", "uniform_", "bernoulli_", "random_"}

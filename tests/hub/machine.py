@@ -35,8 +35,16 @@ from tests.notebooks.filling import ROOT
 
 # What a grader works with; the environment is made apart.
 REPOSITORY = (
-    *("autograder", "course_utils", "notebooks", "solutions", "tests"),
-    *("Makefile", "README.md", "nbgrader_config.py", "pyproject.toml", "requirements.txt"),
+    "autograder",
+    "course_utils",
+    "notebooks",
+    "solutions",
+    "tests",
+    "Makefile",
+    "README.md",
+    "nbgrader_config.py",
+    "pyproject.toml",
+    "requirements.txt",
 )
 # How the environment of the tests finds this checkout.
 OUR_COURSE = ("__editable__*", "course_utils-*")

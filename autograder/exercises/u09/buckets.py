@@ -10,7 +10,7 @@ from torch._C._distributed_c10d import _compute_bucket_assignment_by_size
 from torch.nn.parallel.distributed import _BucketCapacityConfig
 
 from autograder.checking.error_hints import WHICH_HOOK
-from autograder.checking.exercise_check import Case
+from autograder.checking.exercise_check import Case, named
 from autograder.checking.mistakes import Symptom
 from autograder.exercises.backward_steps import (
     BUCKETERS,
@@ -33,15 +33,26 @@ from autograder.observing.u09.backward_steps import NUM_ROWS, job_of, state_of
 
 
 SCENARIOS = ("buckets", "overlap")
-BUCKETS_FIELDS = (
-    *("scenario", "widths", "num_ranks", "bucket_bytes", "bandwidth"),
-    *("is_reordered", "has_gradients", "precision"),
+BUCKETS_NAMES = (
+    "scenario",
+    "widths",
+    "num_ranks",
+    "bucket_bytes",
+    "bandwidth",
+    "is_reordered",
+    "has_gradients",
+    "precision",
 )
 
 # What each scenario looks at; overlap counts for nothing where gradients or buckets are wrong.
 BUCKETS = (
-    *("forged_calls", "backward_passes", "early_hooks", "gradient_length", "wrong_gradients"),
-    *("collectives", "other_buckets"),
+    "forged_calls",
+    "backward_passes",
+    "early_hooks",
+    "gradient_length",
+    "wrong_gradients",
+    "collectives",
+    "other_buckets",
 )
 STATE = ("changes_model", "hooks_left", "hooks_after_error")
 OVERLAP = ("waits", "late_buckets", "ready_behind", "step_seconds", "compute_seconds")
@@ -53,8 +64,15 @@ def bucket_cases(seed: int) -> list[Case]:
     rng = random.Random(seed)
     cases = [_buckets_case("overlap", [2, 3, 4, 2], 2, 96, 8, False, False, "float64")]
     kinds = (
-        *("exact", "rest", "several", "small", "reordered"),
-        *("before", "all", "single", "float32"),
+        "exact",
+        "rest",
+        "several",
+        "small",
+        "reordered",
+        "before",
+        "all",
+        "single",
+        "float32",
     )
     for scenario in SCENARIOS:
         for kind in (*kinds, "exact", "rest"):
@@ -64,9 +82,8 @@ def bucket_cases(seed: int) -> list[Case]:
 
 def _buckets_case_of_kind(rng: random.Random, scenario: str, kind: str) -> Case:
     """Layers that grow, so that no two gradients have the same size."""
-    widths = [rng.randint(1, 2)]
-    while len(widths) < (5 if kind in ("several", "small", "reordered", "float32") else 4):
-        widths.append(widths[-1] + rng.randint(1, 2))
+    num_widths = 5 if kind in ("several", "small", "reordered", "float32") else 4
+    widths = _growing_widths(rng, num_widths, 2)
     precision = "float32" if kind == "float32" else "float64"
     one = ELEMENT_BYTES[precision]
     sizes = [one * a * b for a, b in pairwise(widths)][::-1]
@@ -86,8 +103,16 @@ def _buckets_case_of_kind(rng: random.Random, scenario: str, kind: str) -> Case:
     return _buckets_case(scenario, widths, ranks, threshold, bandwidth, *is_kind, precision)
 
 
+def _growing_widths(rng: random.Random, count: int, most_at_first: int) -> list[int]:
+    """Each larger than the one before it, so that no two matrices have the same size."""
+    widths = [rng.randint(1, most_at_first)]
+    while len(widths) < count:
+        widths.append(widths[-1] + rng.randint(1, 2))
+    return widths
+
+
 def _buckets_case(*values: Any) -> Case:
-    return dict(zip(BUCKETS_FIELDS, values, strict=True))
+    return named(BUCKETS_NAMES, values)
 
 
 def _step_seconds(case: Case, filled: list[Any], compute_seconds: float) -> float:
@@ -148,7 +173,7 @@ def measured_buckets(**case: Any) -> dict[str, Any]:
 # Micro-batches on each rank: one exchange for all, one at a time in memory.
 
 
-NO_SYNC_FIELDS = ("widths", "num_ranks", "num_micro_batches", "trainer")
+NO_SYNC_NAMES = ("widths", "num_ranks", "num_micro_batches", "trainer")
 
 
 def together_cases(seed: int) -> list[Case]:
@@ -163,7 +188,7 @@ def together_cases(seed: int) -> list[Case]:
 
 
 def _no_sync_case(*values: Any) -> Case:
-    return dict(zip(NO_SYNC_FIELDS, values, strict=True))
+    return named(NO_SYNC_NAMES, values)
 
 
 NO_FORWARD = "No micro-batch is called. What do the functions in the list give when they are?"
@@ -213,7 +238,7 @@ def measured_no_sync(**case: Any) -> dict[str, Any]:
 # Gradients that are views of their buckets: bytes, and which memory backward fills.
 
 
-MEMORY_FIELDS = ("widths", "bucket_bytes", "precision")
+MEMORY_NAMES = ("widths", "bucket_bytes", "precision")
 
 
 def memory_cases(seed: int) -> list[Case]:
@@ -225,9 +250,7 @@ def memory_cases(seed: int) -> list[Case]:
     cases = [_memory_case([2, 3, 4, 2], 96, "float64")]
     kinds = ("rest", "exact", "all", "single", "several")
     for kind, precision in 2 * list(product(kinds, ELEMENT_BYTES)):
-        widths = [rng.randint(1, 3)]
-        while len(widths) < 6:
-            widths.append(widths[-1] + rng.randint(1, 2))
+        widths = _growing_widths(rng, 6, 3)
         sizes, one = _sizes(widths, precision), ELEMENT_BYTES[precision]
         threshold = {
             "rest": sizes[0] + one,
@@ -241,7 +264,7 @@ def memory_cases(seed: int) -> list[Case]:
 
 
 def _memory_case(*values: Any) -> Case:
-    return dict(zip(MEMORY_FIELDS, values, strict=True))
+    return named(MEMORY_NAMES, values)
 
 
 def _sizes(widths: list[int], precision: str) -> list[int]:
@@ -289,10 +312,16 @@ def measured_memory(**case: Any) -> dict[str, Any]:
 # Buckets fixed beforehand, where some ranks have no gradient for a parameter.
 
 
-UNUSED_FIELDS = ("widths", "bucket_bytes", "unused", "kind")
+UNUSED_NAMES = ("widths", "bucket_bytes", "unused", "kind")
 KINDS = (
-    *("one rank", "two ranks", "all ranks", "exact"),
-    *("shared", "reordered", "swapped", "float32"),
+    "one rank",
+    "two ranks",
+    "all ranks",
+    "exact",
+    "shared",
+    "reordered",
+    "swapped",
+    "float32",
 )
 
 
@@ -310,9 +339,7 @@ def unused_cases(seed: int) -> list[Case]:
 
 
 def _unused_case_of_kind(rng: random.Random, kind: str, number: int) -> Case:
-    widths = [rng.randint(1, 2)]
-    while len(widths) < 5:
-        widths.append(widths[-1] + rng.randint(1, 2))
+    widths = _growing_widths(rng, 5, 2)
     element_bytes = ELEMENT_BYTES["float32" if kind == "float32" else "float64"]
     sizes = [element_bytes * a * b for a, b in pairwise(widths)]
     threshold = sizes[-1] + element_bytes  # so that no bucket has one parameter alone
@@ -337,7 +364,7 @@ def _unused_case_of_kind(rng: random.Random, kind: str, number: int) -> Case:
 
 
 def _unused_case(*values: Any) -> Case:
-    return dict(zip(UNUSED_FIELDS, values, strict=True))
+    return named(UNUSED_NAMES, values)
 
 
 def _moments(case: Case, rank: int) -> tuple[list[float], float]:
@@ -417,7 +444,7 @@ def measured_unused(**case: Any) -> dict[str, Any]:
 # The buckets that PyTorch's DistributedDataParallel makes, by PyTorch's own functions.
 
 
-DDP_BUCKETS_FIELDS = (
+DDP_BUCKETS_NAMES = (
     "parameter_bytes",
     "arrival",
     "first_limit_bytes",
@@ -455,7 +482,7 @@ def ddp_bucket_cases(seed: int) -> list[Case]:
 
 
 def _ddp_buckets_case(*values: Any) -> Case:
-    return dict(zip(DDP_BUCKETS_FIELDS, values, strict=True))
+    return named(DDP_BUCKETS_NAMES, values)
 
 
 def _assigned(sizes: list[int], order: list[int], limits: list[int]) -> list[int]:

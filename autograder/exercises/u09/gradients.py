@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from autograder.checking.exercise_check import Case
+from autograder.checking.exercise_check import Case, named
 from autograder.checking.mistakes import Symptom
 from autograder.checking.precision import tolerance
 from autograder.exercises.backward_steps import BUCKETERS
@@ -117,7 +117,7 @@ def measured_global_mean(
 
 
 AFTER_BACKWARD_SCENARIOS = ("all used", "unused on a rank", "frozen", "gradients before")
-AFTER_BACKWARD_FIELDS = (
+AFTER_BACKWARD_NAMES = (
     "scenario",
     "num_ranks",
     "width",
@@ -167,7 +167,7 @@ def cases_of(scenarios: tuple[str, ...], seed: int, transposed: tuple[str, ...] 
 
 
 def _after_backward_case(*values: Any) -> Case:
-    return dict(zip(AFTER_BACKWARD_FIELDS, values, strict=True))
+    return named(AFTER_BACKWARD_NAMES, values)
 
 
 def measured_after_backward(**case: Any) -> dict[str, Any]:
@@ -211,7 +211,7 @@ check(
 # The fewest tokens on a rank with which an all-reduce hides behind backward.
 
 
-HIDDEN_FIELDS = (
+HIDDEN_NAMES = (
     "num_params",
     "num_ranks",
     "bytes_per_element",
@@ -265,7 +265,7 @@ def _few_params(rng: random.Random) -> Case:
 
 
 def _hidden_case(*values: int) -> Case:
-    return dict(zip(HIDDEN_FIELDS, values, strict=True))
+    return named(HIDDEN_NAMES, values)
 
 
 def _exact(
@@ -637,8 +637,11 @@ def measured_read_step(events: list[Event]) -> dict[str, int]:
     trace = {
         "traceEvents": [
             {
-                **{"ph": "X", "cat": "cpu_op", "name": each["name"]},
-                **{"ts": each["start_ns"], "dur": each["end_ns"] - each["start_ns"]},
+                "ph": "X",
+                "cat": "cpu_op",
+                "name": each["name"],
+                "ts": each["start_ns"],
+                "dur": each["end_ns"] - each["start_ns"],
             }
             for each in events
         ]

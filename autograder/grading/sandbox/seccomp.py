@@ -26,20 +26,45 @@ NUM_CALLS = 512  # all numbers of system calls are below, also of those to come
 
 REFUSED = (
     # memory, descriptors and registers of other processes
-    *("ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "pidfd_getfd"),
+    "ptrace",
+    "process_vm_readv",
+    "process_vm_writev",
+    "kcmp",
+    "pidfd_getfd",
     # a kernel thread reads and writes, on descriptors that stand in memory
-    *("io_setup", "io_submit", "io_uring_setup", "io_uring_enter", "io_uring_register"),
+    "io_setup",
+    "io_submit",
+    "io_uring_setup",
+    "io_uring_enter",
+    "io_uring_register",
     # the descriptor passed on in a message
-    *("sendmsg", "sendmmsg"),
+    "sendmsg",
+    "sendmmsg",
     # a further filter, which could report the arguments of calls, and with them the secret
     "seccomp",
     # namespaces, mounts and roots
-    *("unshare", "setns", "mount", "umount2", "pivot_root", "chroot", "open_tree", "move_mount"),
-    *("mount_setattr", "fsopen", "fspick", "open_by_handle_at"),
+    "unshare",
+    "setns",
+    "mount",
+    "umount2",
+    "pivot_root",
+    "chroot",
+    "open_tree",
+    "move_mount",
+    "mount_setattr",
+    "fsopen",
+    "fspick",
+    "open_by_handle_at",
     # programs, page faults and counters in the kernel, and its keys
-    *("bpf", "userfaultfd", "perf_event_open", "add_key", "request_key", "keyctl"),
+    "bpf",
+    "userfaultfd",
+    "perf_event_open",
+    "add_key",
+    "request_key",
+    "keyctl",
     # memory that no limit counts
-    *("memfd_create", "memfd_secret"),
+    "memfd_create",
+    "memfd_secret",
 )
 
 

@@ -9,9 +9,18 @@ from typing import Any
 
 Tokens = dict[str, list[int]]
 WRONG = (
-    *("looked_up", "taken_of_none", "too_few_cells", "too_many_cells", "other_target"),
-    *("lost_tokens", "wrong_tables", "blocks_too_many"),
-    *("refused_early", "not_refused", "no_such_cell", "changed"),
+    "looked_up",
+    "taken_of_none",
+    "too_few_cells",
+    "too_many_cells",
+    "other_target",
+    "lost_tokens",
+    "wrong_tables",
+    "blocks_too_many",
+    "refused_early",
+    "not_refused",
+    "no_such_cell",
+    "changed",
 )
 
 

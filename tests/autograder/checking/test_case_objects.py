@@ -5,8 +5,11 @@ from course_utils.configs import LatentAttention, ModelConfig, device, preset
 
 SIZES = {"num_layers": 2, "hidden_size": 8, "num_heads": 2, "ffn_size": 3, "vocab_size": 5}
 LATENT = {
-    **{"q_rank": 3, "kv_rank": 5, "nope_head_dim": 4},
-    **{"rope_head_dim": 2, "value_head_dim": 3},
+    "q_rank": 3,
+    "kv_rank": 5,
+    "nope_head_dim": 4,
+    "rope_head_dim": 2,
+    "value_head_dim": 3,
 }
 
 

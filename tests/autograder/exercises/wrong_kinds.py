@@ -26,7 +26,13 @@ Function = Callable[..., Any]
 HUGE = 10**400
 SHAPE = (2, 3)
 COLLECTIVES = (
-    *("all_reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all", "send", "receive"),
+    "all_reduce",
+    "broadcast",
+    "all_gather",
+    "reduce_scatter",
+    "all_to_all",
+    "send",
+    "receive",
 )
 
 

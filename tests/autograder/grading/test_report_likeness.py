@@ -13,15 +13,16 @@ from tests.notebooks.filling import ROOT, UNITS, released
 COURSE_TEXTS = {course.exercise: course for unit in UNITS for course in course_texts_of(ROOT, unit)}
 COURSE_ANSWERS = {SOLUTION, PACKAGE}
 LONG = [
-    *("u01-latent-attention-flops", "u01-budget-ratio", "u03-parameters", "u03-llama-layer-bytes"),
-    *(
-        "u04-allocator",
-        "u05-checkpoint",
-        "u05-recomputed-flops",
-        "u07-value",
-        "u08-accumulate",
-        "u09-ring",
-    ),
+    "u01-latent-attention-flops",
+    "u01-budget-ratio",
+    "u03-parameters",
+    "u03-llama-layer-bytes",
+    "u04-allocator",
+    "u05-checkpoint",
+    "u05-recomputed-flops",
+    "u07-value",
+    "u08-accumulate",
+    "u09-ring",
 ]
 SHORT = ["u00-state-gib", "u01-gated-mlp-flops", "u00-step-seconds"]
 IN_WORDS = "u01-first-layer"

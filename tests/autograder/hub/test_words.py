@@ -35,5 +35,7 @@ def test_nothing_but_the_sentences_changes_and_a_second_time_nothing(unit):
 
 def test_what_laptops_say_is_recognised():
     assert words.COMMAND.findall("run `make submit UNIT=01` into work/hand_in") == [
-        *("`make s", "UNIT=", "hand_in"),
+        "`make s",
+        "UNIT=",
+        "hand_in",
     ]

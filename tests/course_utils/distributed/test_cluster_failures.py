@@ -326,8 +326,17 @@ def test_an_interrupt_ends_all_ranks():
         (lambda comm: count_flops(lambda: torch.ones(2)), "cannot run inside VirtualCluster.run"),
     ],
     ids=[
-        *("type", "stride", "peer", "self", "gather", "scatter", "parts", "exchange"),
-        *("autograd", "dot", "nested"),
+        "type",
+        "stride",
+        "peer",
+        "self",
+        "gather",
+        "scatter",
+        "parts",
+        "exchange",
+        "autograd",
+        "dot",
+        "nested",
     ],
 )
 def test_an_invalid_call_is_refused(call: Callable[[Comm], object], words: str):

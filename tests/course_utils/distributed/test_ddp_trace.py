@@ -18,8 +18,11 @@ def chrome_trace(events):
     return {
         "traceEvents": [
             {
-                **{"ph": "X", "cat": "cpu_op", "name": each["name"], "ts": each["start_ns"]},
-                **{"dur": each["end_ns"] - each["start_ns"]},
+                "ph": "X",
+                "cat": "cpu_op",
+                "name": each["name"],
+                "ts": each["start_ns"],
+                "dur": each["end_ns"] - each["start_ns"],
             }
             for each in events
         ]

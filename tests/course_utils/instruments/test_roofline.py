@@ -26,7 +26,7 @@ def test_rates_are_those_of_the_fastest_runs(monkeypatch):
     """The fastest products of the four rounds take 2, 4, 3 and half a second."""
     monkeypatch.setattr(roofline, "SIDE", 8)
     monkeypatch.setattr(roofline, "STREAM_BYTES", 64)
-    ticks = iter([*(3, 2, 3, 3, 3), *[0.5] * 5, *[4] * 5, *[0.5] * 5, *[3] * 5, *[0.5] * 25])
+    ticks = iter([3, 2, 3, 3, 3, *[0.5] * 5, *[4] * 5, *[0.5] * 5, *[3] * 5, *[0.5] * 25])
     clock = [0.0]
     was_read = []
 

@@ -43,9 +43,7 @@ def test_a_rank_peaks_at_four_whole_layers(mesh_of_64):
                 optimizer.zero_grad()
         peak = next(iter(tracker.get_tracker_snapshot("peak").values()))
     mib = {str(kind).rpartition(".")[-1]: num_bytes / MIB for kind, num_bytes in peak.items()}
-    assert [round(mib[name]) for name in ("SHARDED_PARAM", "SHARDED_GRAD", "OPT")] == [
-        *(32, 24, 64)
-    ]
+    assert [round(mib[name]) for name in ("SHARDED_PARAM", "SHARDED_GRAD", "OPT")] == [32, 24, 64]
     wholes = ("UNSHARDED_PARAM", "ALL_GATHER", "REDUCE_SCATTER", "TEMP")  # the last, a gradient
     assert [round(mib[name] / 256) for name in wholes] == [1, 1, 1, 1]
     assert round(mib["Total"]) == 1145

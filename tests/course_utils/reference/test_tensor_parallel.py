@@ -30,9 +30,16 @@ from course_utils.show.tensor_parallel import layer_milliseconds
 Shapes = dict[str, tuple[int, ...]]
 H, UNITS, HEAD_DIM, TOKENS = 16, 48, 4, 12
 SHAPES: Shapes = {
-    **{"q": (H, H), "k": (H // 2, H), "v": (H // 2, H), "o": (H, H)},
-    **{"gate": (UNITS, H), "up": (UNITS, H), "down": (H, UNITS), "bias": (H,)},
-    **{"norm1": (H,), "norm2": (H,)},
+    "q": (H, H),
+    "k": (H // 2, H),
+    "v": (H // 2, H),
+    "o": (H, H),
+    "gate": (UNITS, H),
+    "up": (UNITS, H),
+    "down": (H, UNITS),
+    "bias": (H,),
+    "norm1": (H,),
+    "norm2": (H,),
 }
 EQUAL_HEADS: Shapes = {"k": (H, H), "v": (H, H)}  # a key head for each of the four query heads
 

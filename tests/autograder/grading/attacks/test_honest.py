@@ -15,10 +15,19 @@ from tests.notebooks.filling import released, solved
 
 POINTS = 2.0
 COSTLY = (
-    *("endless answer", "endless and deaf", "deaf sleep", "signals ignored"),
-    *("leaves in the answer", "leaves when called", "exit when called"),
-    *("segmentation fault", "segmentation fault when called", "memory"),
-    *("lines of megabytes", "many lines", "pages of 100 megabytes"),
+    "endless answer",
+    "endless and deaf",
+    "deaf sleep",
+    "signals ignored",
+    "leaves in the answer",
+    "leaves when called",
+    "exit when called",
+    "segmentation fault",
+    "segmentation fault when called",
+    "memory",
+    "lines of megabytes",
+    "many lines",
+    "pages of 100 megabytes",
 )
 WARNINGS = {
     "by warnings": "import warnings; warnings.warn('this is old')",
