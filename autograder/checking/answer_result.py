@@ -253,10 +253,12 @@ class AnswerResult:
     def _question(self, failed: list[JudgedCase]) -> str:
         """What the exercise asks where something is wrong: in all failures alike, or in one."""
         failing = [{each.case.get("scenario"), each.result.first_wrong} for each in failed]
-        asked = self.judge.questions.items() if self.judge else ()
+        first = failed[0].result
+        asked = {first.first_wrong: first.question} | (self.judge.questions if self.judge else {})
         for names in (set.intersection(*failing), failing[0]):
-            if question := next((text for name, text in asked if name in names), ""):
-                return question
+            for name, question in asked.items():
+                if question and name in names:
+                    return question
         return ""
 
     def _place(self, failed: list[JudgedCase]) -> str:

@@ -6,10 +6,11 @@ shown.
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from autograder.checking import error_hints
 from autograder.checking.error_hints import WHAT_TO_RETURN, WHICH_TYPE
+from autograder.checking.fact import Facts
 from autograder.checking.mistakes import (
     ONLY,
     Case,
@@ -22,9 +23,6 @@ from autograder.checking.plain_data import Plain, describe, key_of
 from autograder.checking.precision import is_same_number, tolerance
 from autograder.checking.result_form import WrongForm, is_number
 from autograder.checking.verdict import CaseResult
-
-Summarise = Callable[[Case, Plain, Plain], Plain]
-"""Maps a case, what was observed and what is right to the numbers that are compared."""
 
 MAX_CHARACTERS = 300  # of a student's keys, where they are named
 NEARLY = 0.02  # a difference that a small term could explain
@@ -51,6 +49,18 @@ KEPT_IN = {
 }
 UNREADABLE = "What it made has another form than what the exercise asks for."
 NEARLY_A_NUMBER = "Almost: some digits are lost. Is it a rounding of yours or a rounded constant?"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is compared in one case: right and given numbers, their names in sentences, and what to
+    ask where one is the first that is wrong.
+    """
+
+    wanted: Numbers
+    given: Plain
+    labels: Mapping[str, str]
+    questions: Mapping[str, str]
 
 
 class EqualTo:
@@ -91,56 +101,60 @@ class EqualTo:
         Whatever comes is judged: what cannot be compared, because it has another form than what is
         right, is wrong.
         """
-        wanted = self.wanted(case)
         try:
-            return self._compared(case, wanted, got)
+            return self._compared(case, got)
         except MemoryError:
             raise
         except Exception as error:
             sentence = _sentence_on_form(error)
-            return CaseResult(right=self._nothing(wanted), sentence=sentence, hints=(WHICH_TYPE,))
+            return CaseResult(right=self._nothing(case), sentence=sentence, hints=(WHICH_TYPE,))
 
-    def _nothing(self, wanted: Numbers) -> dict[str, bool]:
+    def _nothing(self, case: Case) -> dict[str, bool]:
         """All parts of an answer, none of which is right."""
-        return dict.fromkeys([ONLY] if self.together else wanted, False)
+        return dict.fromkeys([ONLY] if self.together else self.wanted(case), False)
 
-    def _compared(self, case: Case, wanted: Numbers, got: Plain) -> CaseResult:
-        given = self.given(case, got)
+    def _compared(self, case: Case, got: Plain) -> CaseResult:
+        compared = self.comparison(case, got)
+        wanted, given = compared.wanted, compared.given
         if complaint := _form_complaint(wanted, given):
             sentence, hint = complaint
-            return CaseResult(right=self._nothing(wanted), sentence=sentence, hints=(hint,))
+            return CaseResult(right=self._nothing(case), sentence=sentence, hints=(hint,))
         right = {name: self._is_right(given[name], wanted[name]) for name in wanted}
         wrong = [name for name in wanted if not right[name]]
         if not wrong:
             whole = {ONLY: True} if self.together else right
             remark = "" if self.together else _remark(wanted, given)
-            hints = Explanations(self, case, given, wrong)
+            hints = Explanations(self, case, wanted, given, wrong)
             return CaseResult(right=whole, hints=hints, remark=remark, wanted=wanted, given=given)
         first = wrong[0]
+        label = compared.labels.get(first, first)
         return CaseResult(
             right={ONLY: False} if self.together else right,
-            sentence=_difference(self.labels.get(first, first), wanted[first], given[first]),
-            hints=Explanations(self, case, given, wrong),
+            sentence=_difference(label, wanted[first], given[first]),
+            hints=Explanations(self, case, wanted, given, wrong),
             ratio=given[first] / wanted[first] if wanted[first] else None,
             wanted=wanted,
             given=given,
             first_wrong=first,
+            question=compared.questions.get(first, ""),
         )
 
     def wanted(self, case: Case) -> Numbers:
         """The right numbers of a case; what else is measured is for `given` alone."""
         return as_numbers(self.measurement(case))
 
-    def given(self, case: Case, got: Plain) -> Plain:
-        """The numbers that an answer's value stands for."""
-        return got if isinstance(self.measurement(case), dict) else {ONLY: got}
+    def comparison(self, case: Case, got: Plain) -> Comparison:
+        """The right numbers of a case, and those that an answer's value stands for."""
+        given = got if isinstance(self.measurement(case), dict) else {ONLY: got}
+        return Comparison(self.wanted(case), given, self.labels, self.questions)
 
     def wrong_numbers(self, case: Case, got: Plain) -> Numbers:
         """Those numbers of an answer's value that are not right."""
         try:
-            wanted, given = self.wanted(case), self.given(case, got)
+            compared = self.comparison(case, got)
         except WrongForm:
             return {}
+        wanted, given = compared.wanted, compared.given
         if _form_complaint(wanted, given):
             return {}
         return {name: given[name] for name in wanted if self.differ(given[name], wanted[name])}
@@ -178,36 +192,34 @@ class Behaviour(EqualTo):
     each earns an equal share; a case names its own as ``"scenario"``.
     """
 
-    def __init__(  # noqa: PLR0913  all but the first by name
+    def __init__(
         self,
         measure: Callable[..., Plain],
         *mistakes: Mistake,
+        facts: Facts,
         scenarios: Sequence[str] = (),
         relative_tolerance: float | None = None,
-        labels: Mapping[str, str] | None = None,
         questions: Mapping[str, str] | None = None,
-        summarise: Summarise | None = None,
     ) -> None:
-        """As for `EqualTo`, with the names of all scenarios.
+        """As for `EqualTo`, with what is compared and the names of all scenarios.
 
         Args:
-            measure: Gives a dictionary: its numbers are compared, all else is for `summarise`.
+            measure: Gives a dictionary: the right numbers that are not 0, and what else the facts
+                need.
             mistakes: Known mistakes, the most telling first.
+            facts: The numbers that are compared, made of what was observed.
             scenarios: Names of the scenarios, if there are some.
             relative_tolerance: Of floats, if not that of their precision; whole numbers are exact.
-            labels: What a number is called in sentences.
-            questions: What to ask where no mistake is recognised.
-            summarise: Makes the numbers to compare of what was observed.
+            questions: What to ask where no mistake is recognised, by scenario.
         """
         super().__init__(
             measure,
             *mistakes,
             relative_tolerance=tolerance() if relative_tolerance is None else relative_tolerance,
-            labels=labels,
             questions=questions,
             together=True,
         )
-        self.scenarios, self.summarise = tuple(scenarios), summarise
+        self.scenarios, self.facts = tuple(scenarios), facts
 
     def __call__(self, case: Case, got: Plain) -> CaseResult:
         """Compare the numbers of a case; a wrong one costs only its own scenario."""
@@ -217,31 +229,34 @@ class Behaviour(EqualTo):
         right = {name: result.passed or name != case["scenario"] for name in self.scenarios}
         return replace(result, right=right)
 
-    def _compared(self, case: Case, wanted: Numbers, got: Plain) -> CaseResult:
+    def _compared(self, case: Case, got: Plain) -> CaseResult:
         about = got if isinstance(got, dict) else {}
         if "trouble" in about:
             return _result_of_trouble(about)
-        result = super()._compared(case, wanted, got)
+        result = super()._compared(case, got)
         return _result_of_trouble(about["left"]) if result.passed and "left" in about else result
 
-    def wanted(self, case: Case) -> Numbers:
-        """The right numbers of a case."""
-        measured = self.measurement(case).items()
-        return {name: each for name, each in measured if isinstance(each, int | float)}
-
-    def given(self, case: Case, got: Plain) -> Plain:
-        """The numbers that an observation stands for."""
-        if isinstance(got, dict):
-            got = {name: each for name, each in got.items() if name != "left"}
-        return self.summarise(case, got, self.measurement(case)) if self.summarise else got
+    def comparison(self, case: Case, got: Plain) -> Comparison:
+        """The right numbers of a case, and those of an observation."""
+        measured = self.measurement(case)
+        facts = list(self.facts(case, got, measured))
+        return Comparison(
+            wanted={each.name: measured.get(each.name, 0) for each in facts},
+            given={each.name: each.value for each in facts},
+            labels={each.name: each.label for each in facts if each.label},
+            questions={each.name: each.ask for each in facts},
+        )
 
 
 class Explanations:
     """The hints that explain wrong numbers in a case; sought as far as somebody asks."""
 
-    def __init__(self, judge: EqualTo, case: Case, given: Numbers, wrong: list[str]) -> None:
-        """Take a case, all numbers given for it, and the names of the wrong ones, if any."""
-        self._judge, self._case, self._given, self._wrong = judge, case, given, wrong
+    def __init__(
+        self, judge: EqualTo, case: Case, wanted: Numbers, given: Numbers, wrong: list[str]
+    ) -> None:
+        """Take a case, its right numbers, those given, and the names of the wrong ones, if any."""
+        self._judge, self._case, self._wrong = judge, case, wrong
+        self._wanted, self._given = wanted, given
 
     def __iter__(self) -> Iterator[str]:
         """Lost bits; hints of known mistakes that give these numbers; then what nearness tells."""
@@ -274,21 +289,19 @@ class Explanations:
 
     def _are_made_alike(self, mistaken: Numbers, names: Iterable[str]) -> bool:
         """Whether a mistake gives these numbers in some parts."""
-        wanted = self._judge.wanted(self._case)
         return all(
-            self._judge.is_made_alike(self._given[name], mistaken[name], wanted[name])
+            self._judge.is_made_alike(self._given[name], mistaken[name], self._wanted[name])
             for name in names
         )
 
     def _lost_bits(self) -> list[str]:
         """What to ask where whole numbers have run over."""
-        wanted = self._judge.wanted(self._case)
-        pairs = [(self._given[name], wanted[name]) for name in self._wrong]
+        pairs = [(self._given[name], self._wanted[name]) for name in self._wrong]
         lost = (bits for bits in KEPT_IN if all(_has_run_over(*pair, bits) for pair in pairs))
         return [KEPT_IN[bits] for bits in lost]
 
     def _near_misses(self) -> list[str]:
-        wanted, first = self._judge.wanted(self._case), self._wrong[0]
+        wanted, first = self._wanted, self._wrong[0]
         if not self._judge.together:
             return _near_miss_hints(self._given[first], wanted[first])
         pairs = ((self._given[name], wanted[name]) for name in self._wrong)

@@ -54,7 +54,7 @@ def made_of(pack: Plain, asked: Plain) -> Check:
         pack: Of the exercise.
         asked: The pack with the cases that are asked: the same, or that of new sizes.
     """
-    judge = _judge(pack, getattr(_observer(pack), "summarise", None))
+    judge = _judge(pack, getattr(_observer(pack), "facts", None))
     judge.cache |= _by_case(asked, asked["right"])
     return Check(cases=lambda seed: deepcopy(asked["cases"]), judge=judge, **_how_observed(pack))
 
@@ -100,7 +100,7 @@ def _observer(pack: Plain) -> Any:
     return importlib.import_module(pack["observer"]) if pack["observer"] else None
 
 
-def _judge(pack: Plain, summarise: Any) -> EqualTo:
+def _judge(pack: Plain, facts: Any) -> EqualTo:
     mistakes = [
         Recorded(
             **{name: each[name] for name in OF_MISTAKE},
@@ -111,7 +111,7 @@ def _judge(pack: Plain, summarise: Any) -> EqualTo:
     settings = {name: pack[name] for name in OF_JUDGE}
     if pack["scenarios"] is None:
         return EqualTo(_not_recorded, *mistakes, **settings)
-    settings |= {"scenarios": pack["scenarios"], "summarise": summarise}
+    settings |= {"scenarios": pack["scenarios"], "facts": facts}
     return Behaviour(_not_recorded, *mistakes, **settings)
 
 

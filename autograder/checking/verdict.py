@@ -39,6 +39,7 @@ class CaseResult:
         wanted: The right numbers, by part; none where no number can be compared.
         given: The answer's, by part.
         first_wrong: The name of the first number that is not right.
+        question: What to ask about that number where no mistake is recognised.
     """
 
     right: Mapping[str, bool]
@@ -49,6 +50,7 @@ class CaseResult:
     wanted: Mapping[str, int | float] = field(default_factory=dict)
     given: Mapping[str, int | float] = field(default_factory=dict)
     first_wrong: str = ""
+    question: str = ""
 
     @property
     def passed(self) -> bool:

@@ -39,7 +39,7 @@ def check(  # noqa: PLR0913  all but the first two by name
     Args:
         exercise: Its id.
         cases: From a seed to cases.
-        observer: The module that observes an implementation, with `observe` and `summarise`; none
+        observer: The module that observes an implementation, with `observe` and `facts`; none
             for a formula, of which only the value is looked at.
         judge: `Behaviour` with an observer and `EqualTo` without one, unless given.
         first_symptoms: Wrong numbers that come about in many ways, asked before known mistakes.
@@ -56,7 +56,8 @@ def check(  # noqa: PLR0913  all but the first two by name
     observe = observer.observe if observer else call
     kind = judge or (Behaviour if observer else EqualTo)
     if issubclass(kind, Behaviour):
-        judging |= {"summarise": getattr(observer, "summarise", None)}
+        judging |= {"facts": getattr(observer, "facts", None)}
+        judging.pop("labels", None)  # until all are converted
 
     def declared(measure: Measure) -> Measure:
         if exercise in DECLARED:

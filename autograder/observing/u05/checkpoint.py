@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.comparing import num_different
 from autograder.observing.observation import (
@@ -26,21 +27,6 @@ Checkpoint = Callable[..., Tensor]
 # Autocast that is switched on only after the forward pass.
 LATE = "on in backward"
 NUM_SCALES = {"two inputs": 1, "three inputs": 2, "data and a scale": 1, "a mask": 1}
-LABELS = {
-    "calls_in_forward": "calls of functions in the forward pass",
-    "calls_in_backward": "calls of functions in the backward pass",
-    "kept_bytes": "kept bytes",
-    "unseen_bytes": "bytes kept where autograd does not see them",
-    "calls_in_other_precision": "calls in a precision other than the first run's",
-    "wrong_results": "wrong results",
-    "wrong_gradients_of_inputs": "wrong input gradients",
-    "parameters_left_out": "parameters without a gradient",
-    "wrong_gradients_of_parameters": "wrong parameter gradients",
-    "frozen_inputs_that_want_gradients": "frozen inputs that require a gradient in the second run",
-    "random_numbers_off": "The next random number is a different one.",
-    "results_that_stay": "results that stay in memory",
-    "second_results_that_stay": "second-run results that outlive the backward pass",
-}
 
 
 def inputs_of(case: Case) -> list[Tensor]:
@@ -163,32 +149,98 @@ def _plain(function: Checkpoint, *tensors: Tensor) -> Tensor:
     return function(*tensors)
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Calls and bytes; numbers, precisions and wishes beside those without recomputation."""
-    pairs = zip(observed["wanting"], right["wanting"], strict=True)
+    wishes = zip(observed["wanting"], right["wanting"], strict=True)
     if case["scenario"] == "autocast":  # rounds to so few bits that machines differ in them
         right = right | plain_numbers(case)
-    return {
-        "calls_in_forward": observed["calls_in_forward"],
-        "calls_in_backward": observed["calls_in_backward"],
-        "kept_bytes": _counted_bytes(observed["kept"]),
-        "unseen_bytes": _counted_bytes(observed["unseen"]),
-        "calls_in_other_precision": sum(
-            each != right["precisions"][0] for each in observed["precisions"]
+    return [
+        Fact(
+            "calls_in_forward",
+            observed["calls_in_forward"],
+            "calls of functions in the forward pass",
+            "How often does each function run before backward begins, and does it run at once?",
         ),
-        "wrong_results": num_different([observed["result"]], [right["result"]]),
-        "wrong_gradients_of_inputs": num_different(observed["inputs"], right["inputs"]),
-        "parameters_left_out": sum(
-            torch.equal(ours, torch.ones_like(ours)) and not torch.equal(ours, theirs)
-            for ours, theirs in zip(observed["parameters"], right["parameters"], strict=True)
-            if ours is not None
+        Fact(
+            "calls_in_backward",
+            observed["calls_in_backward"],
+            "calls of functions in the backward pass",
+            "How often should the function run again, and who calls it?",
         ),
-        "wrong_gradients_of_parameters": num_different(observed["parameters"], right["parameters"]),
-        "frozen_inputs_that_want_gradients": sum(max(0, ours - theirs) for ours, theirs in pairs),
-        "random_numbers_off": int(observed["random_numbers"] != right["random_numbers"]),
-        "results_that_stay": int(observed["result_stays"]),
-        "second_results_that_stay": observed["second_results_stay"],
-    }
+        Fact(
+            "kept_bytes",
+            _counted_bytes(observed["kept"]),
+            "kept bytes",
+            "Which tensors live between the two passes, and which of them does the second run "
+            "need?",
+        ),
+        Fact(
+            "unseen_bytes",
+            _counted_bytes(observed["unseen"]),
+            "bytes kept where autograd does not see them",
+            "Where else than in `ctx.save_for_backward` do your tensors wait for backward?",
+        ),
+        Fact(
+            "calls_in_other_precision",
+            sum(each != right["precisions"][0] for each in observed["precisions"]),
+            "calls in a precision other than the first run's",
+            "Which autocast was on in the first run, and which is on in the second?",
+        ),
+        Fact(
+            "wrong_results",
+            num_different([observed["result"]], [right["result"]]),
+            "wrong results",
+            "Does the second run see what the first one saw?",
+        ),
+        Fact(
+            "wrong_gradients_of_inputs",
+            num_different(observed["inputs"], right["inputs"]),
+            "wrong input gradients",
+            "Which inputs does the second run record, and from which of its results do you go "
+            "back?",
+        ),
+        Fact(
+            "parameters_left_out",
+            sum(
+                torch.equal(ours, torch.ones_like(ours)) and not torch.equal(ours, theirs)
+                for ours, theirs in zip(observed["parameters"], right["parameters"], strict=True)
+                if ours is not None
+            ),
+            "parameters without a gradient",
+            "Gradients of inputs can be asked for by name. How do those of parameters come about?",
+        ),
+        Fact(
+            "wrong_gradients_of_parameters",
+            num_different(observed["parameters"], right["parameters"]),
+            "wrong parameter gradients",
+            "A backward pass adds to `grad`. How many of yours go through each parameter, and with "
+            "which upstream gradient?",
+        ),
+        Fact(
+            "frozen_inputs_that_want_gradients",
+            sum(max(0, ours - theirs) for ours, theirs in wishes),
+            "frozen inputs that require a gradient in the second run",
+            "Which inputs required a gradient when they came in, and which do in your second run?",
+        ),
+        Fact(
+            "random_numbers_off",
+            int(observed["random_numbers"] != right["random_numbers"]),
+            "The next random number is a different one.",
+            "Your second run draws numbers again. In which state does it leave the generator?",
+        ),
+        Fact(
+            "results_that_stay",
+            int(observed["result_stays"]),
+            "results that stay in memory",
+            "Who still holds the result of the first run once the caller has dropped it?",
+        ),
+        Fact(
+            "second_results_that_stay",
+            observed["second_results_stay"],
+            "second-run results that outlive the backward pass",
+            "Who still holds the results of the second run when backward is over?",
+        ),
+    ]
 
 
 def _counted_bytes(tensors: list[tuple[str, list[int], int]]) -> int:
