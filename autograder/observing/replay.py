@@ -11,12 +11,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from autograder.checking.fact import Fact
 from autograder.observing.rank_log import Log
 from course_utils.distributed import ClusterRun, Comm, CommError, Handle, VirtualCluster
 from course_utils.distributed.call_matching import Call
 from course_utils.distributed.cluster import VirtualComm
-
-LABELS = {"forged_calls": "calls that did not go over the links as they were logged"}
 
 Start = Callable[[Comm, Any, Any, Any], Handle]
 START: Mapping[str, Start] = {
@@ -57,6 +56,17 @@ def replay(logs: Sequence[Log], cluster: VirtualCluster) -> Replay:
     except CommError:
         return Replay(nothing, forged_calls=1)
     return Replay(run, sum(run.results))
+
+
+def forged(num_calls: int) -> Fact:
+    """Calls that are not what their log says of them."""
+    return Fact(
+        "forged_calls",
+        num_calls,
+        "calls that did not go over the links as they were logged",
+        "Does each of your calls go through the `comm` that you are given, and does what it brings "
+        "stay as it came?",
+    )
 
 
 def _repeat(comm: VirtualComm, logs: Sequence[Log]) -> Generator[Handle, None, int]:
