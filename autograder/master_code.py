@@ -23,6 +23,11 @@ class FileCode:
         self._lines = self._text.splitlines()
         self._statements = [each for node in ast.parse(self._text).body for each in _apart(node)]
 
+    @property
+    def names(self) -> set[str]:
+        """The names that statements at its top define."""
+        return set().union(*map(_bound, self._statements))
+
     def source_of(self, name: str) -> str:
         """The source of the statement that defines a name.
 

@@ -150,24 +150,36 @@ def sections_of(path: Path) -> dict[str, Section]:
     Raises:
         MistakeFileError: If something in it cannot be read; it names the line.
     """
+    sections: dict[str, Section] = {}
+    for exercise, place, block in blocks_of(path):
+        section = sections.setdefault(exercise, Section())
+        if block[0].startswith("? "):
+            section.patches += _patches(block, place)
+        elif block[0].startswith("! "):
+            section.questions |= _questions(block, place)
+        else:
+            raise MistakeFileError(f"{place}: wanted '@@ ', '? ' or '! ', got {block[0]!r}")
+    return sections
+
+
+def blocks_of(path: Path) -> Iterator[tuple[str, str, list[str]]]:
+    """Each block of lines between empty ones: the exercise it is about, its place, its lines.
+
+    Raises:
+        MistakeFileError: If an exercise has no header, or a second one.
+    """
     lines = enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
     blocks = itertools.groupby(lines, key=lambda line: not line[1].strip())
-    sections: dict[str, Section] = {}
-    section: Section | None = None
+    exercises: list[str] = []
     for block in (list(group) for is_empty, group in blocks if not is_empty):
         place = f"{path.parent.name}/{path.name}, line {block[0][0]}"
         texts = [text.rstrip() for _, text in block]
         if texts[0].startswith("@@"):
-            section = sections[_exercise(texts, sections, place)] = Section()
-        elif section is None:
+            exercises.append(_exercise(texts, exercises, place))
+        elif not exercises:
             raise MistakeFileError(f"{place}: wanted `@@ exercise` first, got {texts[0]!r}")
-        elif texts[0].startswith("? "):
-            section.patches += _patches(texts, place)
-        elif texts[0].startswith("! "):
-            section.questions |= _questions(texts, place)
         else:
-            raise MistakeFileError(f"{place}: wanted '@@ ', '? ' or '! ', got {texts[0]!r}")
-    return sections
+            yield exercises[-1], place, texts
 
 
 def _exercise(block: Sequence[str], known: Container[str], place: str) -> str:
@@ -182,11 +194,11 @@ def _exercise(block: Sequence[str], known: Container[str], place: str) -> str:
 
 def _patches(block: Sequence[str], place: str) -> Iterator[Patch]:
     """The mistakes of one question."""
-    begin = next((n for n, text in enumerate(block) if n and _is_change(text)), 0)
+    begin = next((n for n, text in enumerate(block) if n and is_change(text)), 0)
     if not begin:
         raise MistakeFileError(f"{place}: the question has no change of the model answer below it")
     hint, points, shows, is_any = _question(" ".join(block[:begin])[2:], place)
-    patches = [tuple(_changes(patch, place)) for patch in _split(block[begin:], "or")]
+    patches = [changes_of(patch, place) for patch in _split(block[begin:], "or")]
     if is_any:
         patches = [sum(some, ()) for some in _combinations(patches)]
     for patch in patches:
@@ -208,7 +220,8 @@ def _question(words: str, place: str) -> tuple[str, float, tuple[str, ...], bool
     return hint, float(inside["points"] or 0), shows, bool(inside["any"])
 
 
-def _is_change(line: str) -> bool:
+def is_change(line: str) -> bool:
+    """Whether a line is part of a patch."""
     return line.startswith(IN_HUNK) or line in EMPTY_LINES or bool(ARROW.search(line))
 
 
@@ -219,8 +232,16 @@ def _split(lines: Iterable[str], word: str) -> Iterator[list[str]]:
             yield list(part)
 
 
+def changes_of(patch: Iterable[str], place: str) -> tuple[Change, ...]:
+    """The changes of a patch, in order.
+
+    Raises:
+        MistakeFileError: If a line is none of a change.
+    """
+    return tuple(_changes(patch, place))
+
+
 def _changes(patch: Iterable[str], place: str) -> Iterator[Change]:
-    """The changes of a patch, in order."""
     for part in _split(patch, "and"):
         for is_arrow, lines in itertools.groupby(part, key=lambda line: bool(ARROW.search(line))):
             if is_arrow:

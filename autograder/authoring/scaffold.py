@@ -91,32 +91,19 @@ MISTAKES = """\
 ? You square the rows. Which other size is there?
 * columns => * rows
 """
-BANK = '''\
-"""Answer bank of {id}."""
-
-from tests.answer_bank import AnswerBank
-
-BANKS = {{
-    "{id}": AnswerBank(
-        function="{function}",
-        wrong=[],
-        right=[
-            "def {function}(rows, columns):\\n    return (rows + rows) * columns",
-            "import math\\n{function} = lambda *sizes: math.prod((2, *sizes))",
-        ],
-        features={{
-            "one row": lambda case: case["rows"] == 1 < case["columns"],
-            "more than a float holds": lambda case: 2 * case["rows"] * case["columns"] > 2**53,
-        }},
-    ),
+FEATURES = """\
+    "{id}": {{
+        "one row": lambda case: case["rows"] == 1 < case["columns"],
+        "more than a float holds": lambda case: 2 * case["rows"] * case["columns"] > 2**53,
+    }},
 }}
-'''
+"""
 NEXT = """\
 {id}: fill in
   {master}   (card, model answer, try it, check)
   {mistakes}   (questions, and changes of the model answer)
   {check}   (cases, measurement)
-  {bank}   (right answers, features)
+  {bank}   (which kinds of cases there are for every seed)
 Its cells stand before the recap, or at the master's end: move them to their place. In a unit that
 students have already, add extra=true to its card, or the maximum grows for all.
 then  make build UNIT={number}
@@ -140,7 +127,7 @@ def make_exercise(root: Path, unit: str, name: str) -> str:
     master, number = masters[0], masters[0].stem[:2]
     function = name.replace("-", "_")
     words = {"id": f"u{number}-{name}", "function": function}
-    bank = root / "tests" / "answer_bank" / f"u{number}_{function}.py"
+    bank = root / "tests" / "answer_bank" / f"u{number}" / "features.py"
     if f'exercise="{words["id"]}"' in master.read_text(encoding="utf-8"):
         raise BuildError(
             f"{master.relative_to(root)} has {words['id']} already; choose another name"
@@ -149,7 +136,7 @@ def make_exercise(root: Path, unit: str, name: str) -> str:
     _add_cells(master, CELLS.format(**words))
     write_whole(mistakes, f"{_text(mistakes)}{MISTAKES.format(**words)}".lstrip())
     write_whole(check, f"{_with_imports(_text(check))}{CHECK.format(**words)}")
-    write_whole(bank, BANK.format(**words))
+    write_whole(bank, f"{_without_end(bank)}{FEATURES.format(**words)}")
     paths = {"master": master, "mistakes": mistakes, "check": check, "bank": bank}
     where = {name: path.relative_to(root) for name, path in paths.items()}
     return NEXT.format(**words, **where, number=number)
@@ -164,6 +151,11 @@ def _module(root: Path, number: str) -> Path:
 
 def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def _without_end(features: Path) -> str:
+    """A unit's module of features up to its last bracket."""
+    return _text(features).rstrip().removesuffix("}")
 
 
 def _with_imports(module: str) -> str:

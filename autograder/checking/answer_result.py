@@ -254,7 +254,8 @@ class AnswerResult:
         """What the exercise asks where something is wrong: in all failures alike, or in one."""
         failing = [{each.case.get("scenario"), each.result.first_wrong} for each in failed]
         first = failed[0].result
-        asked = {first.first_wrong: first.question} | (self.judge.questions if self.judge else {})
+        scenarios = self.judge.questions if self.judge else {}
+        asked = {**scenarios, first.first_wrong: first.question}
         for names in (set.intersection(*failing), failing[0]):
             for name, question in asked.items():
                 if question and name in names:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from autograder.checking import error_hints
 from autograder.checking.error_hints import WHAT_TO_RETURN, WHICH_TYPE
-from autograder.checking.fact import Facts
+from autograder.checking.fact import Fact, Facts
 from autograder.checking.mistakes import (
     ONLY,
     Case,
@@ -99,8 +99,9 @@ class EqualTo:
         """Compare the answer's value with the measurement.
 
         Whatever comes is judged: what cannot be compared, because it has another form than what is
-        right, is wrong.
+        right, is wrong. An error of the measurement itself is no answer's fault.
         """
+        self.measurement(case)
         try:
             return self._compared(case, got)
         except MemoryError:
@@ -184,6 +185,11 @@ class EqualTo:
         return is_same_number(got, wanted, self.relative_tolerance)
 
 
+def as_observed(case: Case, observed: Plain, right: Plain) -> list[Fact]:
+    """The numbers of an observation that is compared as it is."""
+    return [Fact(name, each) for name, each in observed.items() if is_number(each)]
+
+
 class Behaviour(EqualTo):
     """A judge of what an implementation did: all its numbers must be right.
 
@@ -196,7 +202,7 @@ class Behaviour(EqualTo):
         self,
         measure: Callable[..., Plain],
         *mistakes: Mistake,
-        facts: Facts,
+        facts: Facts = as_observed,
         scenarios: Sequence[str] = (),
         relative_tolerance: float | None = None,
         questions: Mapping[str, str] | None = None,

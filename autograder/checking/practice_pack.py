@@ -18,14 +18,14 @@ from typing import Any
 from autograder import practice_files
 from autograder.checking import plain_data
 from autograder.checking.exercise_check import Check, call
-from autograder.checking.judges import Behaviour, EqualTo
+from autograder.checking.judges import Behaviour, EqualTo, as_observed
 from autograder.checking.mistakes import Number, Numbers, Recorded
 from autograder.checking.plain_data import Message, Plain
 
 ROOT = Path(__file__).parents[2]
 KEPT = ("fallback", "answers", "allowed_names", "forbidden_modules")
 OF_MISTAKE = ("hint", "is_whole", "is_generated")
-OF_JUDGE = ("relative_tolerance", "labels", "questions")
+OF_JUDGE = ("relative_tolerance", "questions")
 
 
 def is_recorded(exercise: str, *, again: bool = False) -> bool:
@@ -54,7 +54,7 @@ def made_of(pack: Plain, asked: Plain) -> Check:
         pack: Of the exercise.
         asked: The pack with the cases that are asked: the same, or that of new sizes.
     """
-    judge = _judge(pack, getattr(_observer(pack), "facts", None))
+    judge = _judge(pack, getattr(_observer(pack), "facts", as_observed))
     judge.cache |= _by_case(asked, asked["right"])
     return Check(cases=lambda seed: deepcopy(asked["cases"]), judge=judge, **_how_observed(pack))
 
@@ -110,9 +110,8 @@ def _judge(pack: Plain, facts: Any) -> EqualTo:
     ]
     settings = {name: pack[name] for name in OF_JUDGE}
     if pack["scenarios"] is None:
-        return EqualTo(_not_recorded, *mistakes, **settings)
-    settings |= {"scenarios": pack["scenarios"], "facts": facts}
-    return Behaviour(_not_recorded, *mistakes, **settings)
+        return EqualTo(_not_recorded, *mistakes, labels=pack["labels"], **settings)
+    return Behaviour(_not_recorded, *mistakes, facts=facts, scenarios=pack["scenarios"], **settings)
 
 
 def _by_row(columns: dict[str, list[Number | None]], num_cases: int) -> list[Numbers]:

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from autograder.checking.error_hints import ERRORS
-from autograder.observing import replay
 from autograder.observing.u09.backward_steps import NUM_ROWS, Job, Ready
 
 # Bytes of a number.
@@ -15,24 +14,6 @@ ELEMENT_BYTES = {"float64": 8, "float32": 4}
 
 # What would answer the exercises about buckets.
 BUCKETERS = ("course_utils.reference.bucketing", "torch.nn.parallel.DistributedDataParallel")
-
-LABELS = {
-    **replay.LABELS,
-    "backward_passes": "backward passes through the loss",
-    "early_hooks": "hooks that run before grad is filled",
-    "gradient_length": "the length of the gradient",
-    "wrong_gradients": "gradients that are not the sum of all ranks'",
-    "missing_gradients": "gradients that are None afterwards",
-    "other_buckets": "buckets with the wrong bytes",
-    "waits": "waits before backward is over",
-    "late_buckets": "buckets that leave later than they could",
-    "ready_behind": "gradients that are complete between a bucket's moment and its leaving, in all",
-    "step_seconds": "the seconds of the step",
-    "compute_seconds": "the seconds that all ranks compute",
-    "changes_model": "Weights, requires_grad or the mode are not as they were before.",
-    "hooks_left": "hooks that are left afterwards",
-    "hooks_after_error": "hooks that are left after an error in backward",
-}
 
 NO_BACKWARD = (
     "Backward never runs, so that nobody fills a gradient or calls a hook. What do you do with "

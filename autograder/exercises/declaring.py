@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from autograder.checking.exercise_check import DECLARED, Case, Check, call
-from autograder.checking.judges import Behaviour, EqualTo
+from autograder.checking.judges import Behaviour, EqualTo, as_observed
 from autograder.checking.mistakes import Mistake, Symptom
 from autograder.checking.plain_data import Plain
 from autograder.exercises.model_answers import mistakes_of, questions_of
@@ -56,8 +56,7 @@ def check(  # noqa: PLR0913  all but the first two by name
     observe = observer.observe if observer else call
     kind = judge or (Behaviour if observer else EqualTo)
     if issubclass(kind, Behaviour):
-        judging |= {"facts": getattr(observer, "facts", None)}
-        judging.pop("labels", None)  # until all are converted
+        judging |= {"facts": getattr(observer, "facts", as_observed)}
 
     def declared(measure: Measure) -> Measure:
         if exercise in DECLARED:

@@ -136,6 +136,12 @@ def model_source(exercise: str) -> str:
     return _master(exercise).source_of(catalogue.exercise(exercise).function)
 
 
+def whole_model_source(exercise: str) -> str:
+    """The source of the model answer, after all that it reads of its text master."""
+    own = catalogue.exercise(exercise).function
+    return _master(exercise).behind(model_source(exercise), own)
+
+
 def statement(exercise: str) -> str:
     """The text on the exercise's card, up to the cell of the answer."""
     return _master(exercise).statement(exercise)

@@ -31,6 +31,7 @@ def packed(exercise: str, check: Check) -> Plain:
         | {name: getattr(judge, name) for name in OF_JUDGE}
         | {
             "observer": "" if check.is_formula else check.observe.__module__,
+            "labels": judge.labels,
             "scenarios": judge.scenarios if isinstance(judge, Behaviour) else None,
             "cases": cases,
             "right": [judge.measurement(case) for case in cases],

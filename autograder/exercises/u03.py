@@ -18,7 +18,7 @@ from autograder.exercises.declaring import check
 from autograder.exercises.model_answers import model_answer
 from autograder.observing.u03 import fused_gate, lost_bytes, microscope
 from autograder.observing.u03.fused_gate import FROZEN, FROZEN_G, HALVES, LARGE, LEAVES, SINGLE
-from autograder.observing.u03.kept import BESIDE, LABELS, gradients_of
+from autograder.observing.u03.kept import gradients_of
 from autograder.observing.u03.lost_bytes import projection_of
 from autograder.observing.u03.microscope import FREEING, NUM_FREED, PROGRAMS, RAISING, program_of
 from course_utils.configs import PRECISIONS, Kernels, gpt
@@ -463,45 +463,19 @@ def microscope_cases(seed: int) -> list[Case]:
     "u03-microscope",
     microscope_cases,
     observer=microscope,
-    labels={
-        "calls": "how often `call` runs",
-        "hooks_left": "hooks still installed after your function",
-        "swallowed_errors": "errors of `call` that your function hides",
-        "failed_backwards": "backward passes that fail after your function",
-        "lost_graphs": "results that lost their graph",
-        "wrong_gradients": "backward passes with wrong gradients",
-        "list_changed": "changes of the list `parameters`",
-        "held": "results that are still in memory afterwards",
-        "needs_memory": "errors where tensors have no memory",
-        "miscounted_freed": "wrong counts where storages are freed during the call",
-    },
     fallback="course_utils.instruments.saved_bytes.saved_bytes",
     answers=COUNTERS,
 )
 def measured_microscope(**case: Any) -> dict[str, Any]:
     """What the course's instrument counts for the same program, and that nothing else changes."""
-    nothing_changed = dict.fromkeys(
-        (
-            "hooks_left",
-            "swallowed_errors",
-            "failed_backwards",
-            "lost_graphs",
-            "wrong_gradients",
-            "list_changed",
-            "held",
-            "needs_memory",
-            "miscounted_freed",
-        ),
-        0,
-    )
     program = program_of(**case)
     if case["program"] == RAISING:
-        return {"calls": 1, **nothing_changed}
+        return {"calls": 1}
     with torch.set_grad_enabled(program.is_recorded):
         num_bytes = count_saved_bytes(program.call, *program.parameters).total_bytes
     if case["program"] == FREEING:  # the instrument leaves out what is freed before the call ends
         num_bytes *= NUM_FREED + 1
-    return {"calls": 1, **nothing_changed, "bytes": num_bytes}
+    return {"calls": 1, "bytes": num_bytes}
 
 
 # === u03-element-bytes
@@ -557,7 +531,6 @@ def gate_cases(seed: int) -> list[Case]:
     "u03-fused-gate",
     gate_cases,
     observer=fused_gate,
-    labels=LABELS | {"wrong_results": "wrong results"},
     answers=(
         *COUNTERS,
         "course_utils.reference.fused.swiglu",
@@ -569,10 +542,7 @@ def measured_fused_gate(**case: Any) -> dict[str, Any]:
     g, u = fused_gate.inputs_of(case)
     result = F.silu(g) * u
     return {
-        **dict.fromkeys(("wrong_results", "rounded_results", *BESIDE), 0),
         "saved_bytes": 2 * g.numel() * g.element_size(),
-        "copied_bytes": 0,
-        "unseen_bytes": 0,
         "result": result.detach(),
         "gradients": gradients_of(result, [g, u]),
     }
@@ -631,14 +601,6 @@ LAST_IS_RIGHT = (
         Symptom(FIRST_IS_RIGHT, lambda *sizes: _num_wrong(*sizes) | {"wrong_first": 0}),
         Symptom(LAST_IS_RIGHT, lambda *sizes: _num_wrong(*sizes) | {"wrong_last": 0}),
     ),
-    labels=LABELS
-    | {
-        "other_shape": "The shape of the result is wrong.",
-        "wrong_first": "wrong numbers at first tokens",
-        "wrong_between": "wrong numbers at tokens in between",
-        "wrong_last": "wrong numbers at last tokens",
-        "kept_scores": "The scores of all pairs of tokens are kept.",
-    },
     answers=(*COUNTERS, "course_utils.reference.attention"),
 )
 def measured_lost_bytes(**case: Any) -> dict[str, Any]:
@@ -648,9 +610,7 @@ def measured_lost_bytes(**case: Any) -> dict[str, Any]:
     lean = model_answer("u03-lost-bytes")
     kept = count_saved_bytes(lambda: projection(lean(*inputs, rotate)), projection)
     return {
-        **dict.fromkeys(("other_shape", *RESULT, "rounded_results", *BESIDE, "kept_scores"), 0),
         "saved_bytes": kept.total_bytes,
-        "unseen_bytes": 0,
         "result": result.detach(),
         "gradients": gradients_of(result, inputs),
     }

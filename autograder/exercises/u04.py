@@ -385,71 +385,14 @@ def _unit_bytes(case: Case, setup: Setup) -> int:
     return held.left_bytes - number_bytes  # of the loss itself
 
 
-OF_TRAINING = {
-    "untrained_weights": "weights that the training left as they were",
-    "wrong_weights": "Some of the trained weights are wrong.",
-    "other_batches": "A list of batches has another length afterwards.",
-}
-OF_SCENARIO = {
-    "loss": {
-        "errors_without_recording": "It ends with an error where no gradients are recorded.",
-        "wrong_means": "The mean loss is wrong.",
-        "changed_mode": "The mode, training or evaluation, is another one afterwards.",
-        "changed_requires_grad": "requires_grad of some weights has changed.",
-        "changed_gradients": "Gradients from before have changed.",
-        "changed_recording": "Grad mode is not as it was before.",
-        "graphs_left": "batches' graphs still held at the end",
-        "graphs_at_peak": "batches' graphs held at the evaluation's peak",
-    },
-    "confidence": {
-        "wrong_averages": "The average is wrong.",
-        "probabilities_left": "batches' probabilities still held at the end",
-        "probabilities_at_peak": "batches' probabilities held at the peak",
-    },
-    "states": {
-        "other_precision": "The precision of the states is not the model's.",
-        "later_states": "The states are those of the weights after the step.",
-        "wrong_states": "The states are not one tensor (b, h) for each batch.",
-        "graphs": "The states hold on to their graphs.",
-        "states_left": "batches' hidden states still held at the end",
-        "states_at_peak": "batches' hidden states held at the peak",
-    },
-}
-
-
-OTHER_PRECISION = (
-    "Your states have the right numbers in another precision. Which precision does the model have, "
-    "and is it the same in all cases?"
-)
-
-
 @check(
     "u04-repair-training",
     training_cases,
     observer=repair_training,
-    symptoms=(
-        Symptom(
-            "The mean differs from that of the given loop. Which losses are in it, and by "
-            "how many do you divide?",
-            lambda *case: {"wrong_means": 1},
-        ),
-        Symptom(
-            "The average differs from that of the given loop. Which numbers enter it, when, "
-            "and with which factors?",
-            lambda *case: {"wrong_averages": 1},
-        ),
-        Symptom(OTHER_PRECISION, lambda *case: {"other_precision": 1}),
-        Symptom(
-            "The states are not a list with one tensor of shape (b, h) for each training batch, "
-            "with its last tokens' numbers as they were. What has changed against the given loop?",
-            lambda *case: {"wrong_states": 1},
-        ),
-    ),
     scenarios=SCENARIOS,
-    labels=OF_TRAINING | {k: v for each in OF_SCENARIO.values() for k, v in each.items()},
 )
 def measured_repair_training(**case: Any) -> dict[str, Any]:
-    """Nothing wrong and nothing held; what is right by `torch.autograd.grad` and plain sums."""
+    """What is right by `torch.autograd.grad` and plain sums, and the unit of what may be held."""
     setup, confidence, states, later = Setup.of(case), 0.0, [], []
     trained = [weight for weight in setup.model.parameters() if weight.requires_grad]
     for ids, targets in setup.batches:
@@ -473,7 +416,7 @@ def measured_repair_training(**case: Any) -> dict[str, Any]:
         "later_states": later if case["scenario"] == "states" else [],
         "unit_bytes": _unit_bytes(case, setup),
     }
-    return dict.fromkeys((*OF_TRAINING, *OF_SCENARIO[case["scenario"]]), 0) | {"right": right}
+    return {"right": right}  # apart: a fact and one of these have the same name
 
 
 # === for several exercises
@@ -715,7 +658,6 @@ def _interleaved(small: Script, large: Script) -> Script:
         ),
     ),
     scenarios=KINDS,
-    labels={"served_requests": "the requests that are served as the rules say"},
     fallback="course_utils.reference.segment_allocator.Allocator",
     answers=("course_utils.reference.allocator", "course_utils.reference.segment_allocator"),
 )
@@ -729,47 +671,6 @@ def measured_allocator(**case: Any) -> dict[str, Any]:
 # A script that fragments memory, played on the course's allocator.
 
 
-# How a script misses its goal, what that is called, and what is asked.
-WAYS = {
-    "too_many_requests": (
-        "The script has more than 1,000 requests.",
-        "Your script has more than 1,000 requests. How large may your blocks be, and how many of "
-        "them fill the device?",
-    ),
-    "impossible_requests": (
-        "The script has a request that cannot be.",
-        "A request in it cannot be: it is no whole number, asks for nothing, or frees a block that "
-        "is not in use. From which number on are the blocks of a script counted?",
-    ),
-    "refused_too_early": (
-        "A request of the script is not served.",
-        "The device is full before your script ends. Into which segments do your blocks go, and "
-        "how much of each is left over?",
-    ),
-    "too_little_free": (
-        "More than half of the device is in use at the end.",
-        "When your script is over, less than half of the device is free. How many of the blocks "
-        "are still in use, and of how many bytes?",
-    ),
-    "room_for_a_segment": (
-        "There is room for a new segment at the end.",
-        "Your script leaves so much of the device in no segment at all that a new one has room for "
-        "the last request. How many of your blocks fill the device?",
-    ),
-    "served_from_whole_segments": (
-        "Segments that were given back make room for the last request.",
-        "The last request is served: segments that are free altogether go back to the device, and "
-        "make room for a new one. Which block must stay in use in each of them?",
-    ),
-    "served_from_a_block": (
-        "A free block is large enough for the last request.",
-        "The last request is served from a free block: one that is that large by itself, or free "
-        "neighbors that were joined. How large may a hole get, and what must stay in use beside "
-        "it?",
-    ),
-}
-
-
 def fragment_cases(seed: int) -> list[Case]:
     """Devices of 40 MiB to 1,000 MiB."""
     rng = random.Random(seed)
@@ -777,15 +678,10 @@ def fragment_cases(seed: int) -> list[Case]:
     return [{"device_bytes": MIB_of_allocator_replay * size} for size in sizes]
 
 
-check(
-    "u04-fragment",
-    fragment_cases,
-    observer=fragment,
-    symptoms=(
-        *(Symptom(hint, lambda *case, way=way: {way: 1}) for way, (_, hint) in WAYS.items()),
-    ),
-    labels={way: label for way, (label, _) in WAYS.items()},
-)(lambda device_bytes: dict.fromkeys(WAYS, 0))
+@check("u04-fragment", fragment_cases, observer=fragment)
+def measured_fragment(device_bytes: int) -> dict[str, int]:
+    """Nothing: on no device does a right script miss its goal in any way."""
+    return {}
 
 
 # === u04-snapshot

@@ -220,7 +220,6 @@ def _loss_in_pieces_case(*values: int) -> Case:
     piece_cases,
     observer=loss_in_pieces,
     relative_tolerance=PROMISED,
-    labels=loss_in_pieces.LABELS,
     fallback="course_utils.reference.recomputation.loss_in_pieces",
     answers=("course_utils.reference.recomputation",),
     forbidden_modules=("torch.utils.checkpoint",),
@@ -240,14 +239,8 @@ def measured_loss_in_pieces(**case: int) -> dict[str, Any]:
     numbers_at_once = LOGITS_AT_ONCE * longest * words + (2 * tokens + 3 * words) * width
     return {
         "pieces": num_pieces,
-        "kept_bytes_beside_inputs": 0,
-        "unseen_bytes": 0,
-        "rounded_loss": 0,
         "loss": loss.item(),
-        "wrong_gradients": 0,
         "tokens_in_longest_piece": longest,
-        "peak_too_high": 0,
-        "changed_inputs": 0,
         "gradients": trial.gradients,
         "inputs": inputs,
         "limits": {
@@ -289,7 +282,6 @@ def segment_cases(seed: int) -> list[Case]:
             lambda *_: {"layers_in_first_segment": 0, "layers_in_last_segment": 0},
         ),
     ),
-    labels=segments.LABELS,
     fallback="course_utils.reference.recomputation.run_in_segments",
     answers=("course_utils.reference.recomputation",),
     forbidden_modules=("torch.utils.checkpoint",),
@@ -304,14 +296,9 @@ def measured_segments(**case: int) -> dict[str, Any]:
         "calls_in_backward": layers,
         "layers_called_twice": layers,
         "kept_bytes": len(range(0, layers, size)) * trial.x.nbytes,
-        "unseen_bytes": 0,
         "layers_in_first_segment": min(size, layers),
         "layers_in_last_segment": (layers - 1) % size + 1,
-        "odd_segments": 0,
-        "wrong_results": 0,
-        "wrong_gradients": 0,
         "peak_bytes": segments.peak_of(run_in_segments, case),
-        "changed_list": 0,
         "result": result.detach(),
         "gradients": [leaf.grad for leaf in trial.leaves],
     }
@@ -482,7 +469,6 @@ def policy_cases(seed: int) -> list[Case]:
     "u05-policy",
     policy_cases,
     observer=policy,
-    labels=policy.LABELS,
     fallback="course_utils.reference.recomputation.save_products",
     answers=("course_utils.reference.recomputation",),
 )
@@ -567,7 +553,6 @@ def _cap(rng: random.Random, num_layers: int, options: list[Option], place: str)
     "u05-plan",
     plan_cases,
     observer=plan,
-    labels=plan.LABELS,
     fallback="course_utils.formulas.recomputation.cheapest_plan",
 )
 def best(num_layers: int, options: list[Option], cap_bytes: int) -> dict[str, int]:
@@ -582,9 +567,6 @@ def best(num_layers: int, options: list[Option], cap_bytes: int) -> dict[str, in
                     longer[total] = min(cost, longer.get(total, cost))
         fewest = longer
     return {
-        "unknown_names": 0,
-        "odd_counts": 0,
         "planned_layers": num_layers if fewest else 0,
-        "bytes_above_cap": 0,
         "recomputed_flops": min(fewest.values(), default=0),
     }

@@ -132,20 +132,6 @@ def _gradients_of_each_held(more: int) -> Symptom:
     observer=accumulate,
     symptoms=(*(_gradients_of_each_held(more) for more in (0, -1, 1)),),
     scenarios=ACCUMULATE_SCENARIOS,
-    labels={
-        "changed_batch": "changes to ids or targets (0 no, 1 yes)",
-        "not_numbers": "nan or inf in the loss or a gradient (0 no, 1 yes)",
-        "loss": "the loss that is returned",
-        "gradient_length": "the norm of what is in grad",
-        "wrong_gradients": "parameters with a wrong gradient in grad",
-        "new_gradients": "gradients that are made without any target",
-        "sequences_too_many": "sequences too many in a pass",
-        "passes_missing": "missing forward passes",
-        "passes_too_many": "forward passes too many",
-        "other_sizes": "passes of other sizes than full micro-batches and the remainder",
-        "micro_batches_held": "micro-batches whose activations are kept needlessly",
-        "gradients_held": "sets of gradients that are kept needlessly",
-    },
     fallback="course_utils.reference.accumulation.accumulate",
     answers=("course_utils.reference.accumulation.accumulate",),
     allowed_names=borrowed_code.TOKEN_LOSS,
@@ -163,18 +149,8 @@ def measured_accumulate(**case: Any) -> dict[str, Any]:
     gradients = [each.grad for each in model.parameters()]
     parts = targets.split(case["micro_batch_size"])
     return {
-        "changed_batch": 0,
-        "not_numbers": 0,
         "loss": mean.item(),
         "gradient_length": length_of(gradients),
-        "wrong_gradients": 0,
-        "new_gradients": 0,
-        "sequences_too_many": 0,
-        "passes_missing": 0,
-        "passes_too_many": 0,
-        "other_sizes": 0,
-        "micro_batches_held": 0,
-        "gradients_held": 0,
         "gradients": gradients,
         "before": before,
         "passes": [sum(num_targets(part) > 0 for part in parts), len(parts)],
@@ -370,10 +346,6 @@ def on_the_hyperbola(
 # The lecture's running mean: how much does one token of each sequence count?
 
 
-# Quotients of small integers: a division or two rounds each.
-MOST_SEQUENCES = 9
-
-
 def weight_cases(seed: int) -> list[Case]:
     """Ragged and equal lengths; micro-batches of one, of all, and a smaller last one."""
     rng = random.Random(seed)
@@ -400,11 +372,7 @@ def _mean_of_means_case(lengths: list[int], micro_batch_size: int) -> Case:
     "u08-mean-of-means",
     weight_cases,
     observer=mean_of_means,
-    labels={
-        f"sequence_{number}": f"a token of sequence {number}"
-        for number in range(1, MOST_SEQUENCES + 1)
-    },
-    relative_tolerance=tolerance(cancelled=4),
+    relative_tolerance=tolerance(cancelled=4),  # quotients of small integers
     fallback="course_utils.formulas.batch_size.token_weights",
 )
 def measured_mean_of_means(lengths: list[int], micro_batch_size: int) -> dict[str, float]:
@@ -492,7 +460,6 @@ def _train_bytes_of(case: Case) -> list[int]:
     train_cases,
     observer=train,
     scenarios=TRAIN_SCENARIOS,
-    labels=train.LABELS,
     relative_tolerance=TOLERANCE,
     fallback="course_utils.reference.accumulation.train",
     answers=(
@@ -511,17 +478,12 @@ def measured_train(**case: Any) -> dict[str, Any]:
     groups = [run.batches[start : start + size] for start in range(0, len(run.batches), size)]
     report = [_step(run, group, case["max_norm"]) for group in groups]
     return {
-        "not_numbers": 0,
         "steps": len(run.path),
         "schedule_steps": len(run.path),
         "right_steps": len(run.path),
         "weights_moved": run.path[-1],
-        "wrong_weights": 0,
         "results": len(groups),
-        "wrong_results": 0,
         "reported": sum(filter(None, report)),
-        "sequences_too_many": 0,
-        "micro_batches_held": 0,
         "path": run.path,
         "weights": run.weights(),
         "report": report,
@@ -615,13 +577,6 @@ def _buffer_case(width: int, num_micro_batches: int, kind: str) -> Case:
     "u08-buffer",
     buffer_cases,
     observer=buffer,
-    labels={
-        "buffers_not_fp32": "buffers of another precision than fp32",
-        "gradients_left": "parameters with a gradient left in grad",
-        "wrong_sums": "buffers that do not hold the sum of their gradients",
-        "length": "the norm of all buffers together",
-        "gradients_at_once": "passes with all bf16 gradients in memory at once",
-    },
     relative_tolerance=SUMMED,
     fallback="course_utils.reference.accumulation.sum_in_fp32",
     answers=(
@@ -639,10 +594,6 @@ def measured_buffer(**case: Any) -> dict[str, Any]:
         sums = [total + each for total, each in zip(sums, gradients, strict=True)]
     return {
         "buffers": len(weights),
-        "buffers_not_fp32": 0,
-        "gradients_left": 0,
-        "wrong_sums": 0,
         "length": torch.cat([each.flatten() for each in sums]).norm().item(),
-        "gradients_at_once": 0,
         "sums": [each.float() for each in sums],
     }

@@ -12,7 +12,6 @@ from torch import nn
 from autograder.checking.exercise_check import Case, named
 from autograder.checking.mistakes import Numbers, Symptom
 from autograder.exercises.declaring import check
-from autograder.observing import replay
 from autograder.observing.observation import length_of, upstream
 from autograder.observing.u09.on_ranks import FLOAT64_BYTES, NETWORK, cluster_of
 from autograder.observing.u10 import flat, hybrid, layer, norm, owners, prefetch
@@ -103,17 +102,6 @@ def owners_cases(seed: int) -> list[Case]:
     owners_cases,
     observer=owners,
     scenarios=OWNERS_SCENARIOS,
-    labels=replay.LABELS
-    | {
-        "updates": "updates of the optimizer in two steps",
-        "wrong_steps": "steps that leave rank 0 with wrong weights",
-        "wrong_ranks": "ranks with wrong weights",
-        "wrong_parts": "ranks whose part is wrong",
-        "length": "the norm of the weights in the end",
-        "calls": "calls in two steps",
-        "sent_bytes": "bytes that rank 0 sends",
-        "seconds": "virtual seconds of two steps",
-    },
     fallback="course_utils.reference.sharding.sharded_step",
     answers=("course_utils.reference.sharding",),
 )
@@ -129,11 +117,7 @@ def measured_owners(**case: Any) -> dict[str, Any]:
         after.append(weights.detach().clone())
     alone = cluster_of(case["num_ranks"]).run(lambda comm: comm.all_reduce(after[0].clone()))
     return {
-        "forged_calls": 0,
         "updates": NUM_STEPS,
-        "wrong_steps": 0,
-        "wrong_ranks": 0,
-        "wrong_parts": 0,
         "length": length_of(after[-1:]),
         "calls": 2 * NUM_STEPS,
         "sent_bytes": 2 * NUM_STEPS * (after[0].nbytes - 8 * case["part_length"]),
@@ -224,24 +208,6 @@ def layer_cases(seed: int) -> list[Case]:
     layer_cases,
     observer=layer,
     scenarios=LAYER_SCENARIOS,
-    labels=replay.LABELS
-    | {
-        "missing_dx": "ranks without a gradient of the input",
-        "missing_dpart": "ranks without a gradient of their part",
-        "wrong_y": "ranks with a wrong result",
-        "wrong_dx": "ranks with a wrong gradient of the input",
-        "wrong_dpart": "ranks with a wrong gradient of their part",
-        "length": "the norm of the gradient of all parts",
-        "length_y": "the norm of all results",
-        "length_dx": "the norm of the gradient of all inputs",
-        "gathers": "gathers of rank 0",
-        "scatters": "scatters of rank 0",
-        "calls": "calls of a rank",
-        "sent_bytes": "bytes that rank 0 sends",
-        "saved_bytes": "bytes that autograd keeps",
-        "unseen_bytes": "bytes that stay alive where autograd does not see them",
-        "alive": "tensors as large as the weight that are alive at once",
-    },
     fallback="course_utils.reference.sharding.ShardedLinear",
     answers=("course_utils.reference.sharding",),
 )
@@ -258,12 +224,6 @@ def measured_layer(**case: Any) -> dict[str, Any]:
     parts = whole.grad.flatten().chunk(case["num_ranks"])
     last = layer.input_of(case, case["num_ranks"] - 1)
     return {
-        "forged_calls": 0,
-        "missing_dx": 0,
-        "missing_dpart": 0,
-        "wrong_y": 0,
-        "wrong_dx": 0,
-        "wrong_dpart": 0,
         "length": length_of(parts),
         "length_y": length_of(results),
         "length_dx": length_of(each.grad for each in inputs),
@@ -272,7 +232,6 @@ def measured_layer(**case: Any) -> dict[str, Any]:
         "calls": 3,
         "sent_bytes": 3 * (whole.nbytes - 8 * len(parts[0])),
         "saved_bytes": last.nbytes + parts[0].nbytes,
-        "unseen_bytes": 0,
         "alive": 1,
         "ranks": [
             {"y": y, "dx": x.grad, "dpart": part}
@@ -310,18 +269,6 @@ def flat_cases(seed: int) -> list[Case]:
     "u10-flat",
     flat_cases,
     observer=flat,
-    labels=replay.LABELS
-    | {
-        "calls": "calls in two wholes",
-        "sent_bytes": "bytes that rank 0 sends",
-        "length": "numbers in the part of rank 0",
-        "length_on_last": "numbers in the part of the last rank",
-        "dimensions": "dimensions of a part",
-        "wrong_parts": "ranks with a wrong part",
-        "wrong_wholes": "wrong tensors in the whole",
-        "stale_wholes": "wrong tensors in the whole, after each rank has changed its part",
-        "kept_bytes": "bytes that a rank keeps",
-    },
     fallback="course_utils.reference.sharding.FlatShard",
     answers=("course_utils.reference.sharding",),
 )
@@ -336,15 +283,11 @@ def measured_flat(**case: Any) -> dict[str, Any]:
     later = torch.cat([each + rank + 1 for rank, each in enumerate(parts)])
     pieces = later[: sum(each.numel() for each in tensors)].split([e.numel() for e in tensors])
     return {
-        "forged_calls": 0,
         "length": len(parts[0]),
         "length_on_last": len(parts[0]),
         "calls": 2,
         "sent_bytes": 2 * (row.nbytes - parts[0].nbytes),
         "dimensions": 1,
-        "wrong_parts": 0,
-        "wrong_wholes": 0,
-        "stale_wholes": 0,
         "kept_bytes": parts[0].nbytes,
         "parts": parts,
         "whole": tensors,
@@ -384,17 +327,6 @@ def prefetch_cases(seed: int) -> list[Case]:
     prefetch_cases,
     observer=prefetch,
     scenarios=PREFETCH_SCENARIOS,
-    labels=replay.LABELS
-    | {
-        "wrong_gradients": "wrong gradients of all ranks together",
-        "length": "the norm of all gradients",
-        "gathers": "gathers",
-        "scatters": "scatters",
-        "other_calls": "other calls",
-        "exposed_seconds": "virtual seconds of the step beyond compute",
-        "weights_alive": "whole weights alive at once",
-        "gradients_alive": "whole gradients alive at once",
-    },
     fallback="course_utils.reference.sharding.prefetched_step",
     answers=("course_utils.reference.sharding",),
 )
@@ -413,12 +345,9 @@ def measured_prefetch(**case: Any) -> dict[str, Any]:
     num_bytes, ranks = FLOAT64_BYTES * case["width"] ** 2, range(case["num_ranks"])
     ends = [NETWORK.seconds(kind, num_bytes, ranks) for kind in ("all_gather", "reduce_scatter")]
     return {
-        "forged_calls": 0,
-        "wrong_gradients": 0,
         "length": length_of(part for each in parts for part in each),
         "gathers": 2 * case["num_layers"],
         "scatters": case["num_layers"],
-        "other_calls": 0,
         "exposed_seconds": sum(ends),
         "weights_alive": 2,
         "gradients_alive": 2,
@@ -456,15 +385,6 @@ WITH_EPSILON = 1e-5
     norm_cases,
     observer=norm,
     relative_tolerance=WITH_EPSILON,
-    labels=replay.LABELS
-    | {
-        "norm": "the norm that rank 0 returns",
-        "norm_on_last": "the norm that the last rank returns",
-        "length": "the norm of all parts afterwards",
-        "wrong_parts": "wrong parts",
-        "calls": "calls of a rank",
-        "most_bytes": "bytes in rank 0's calls",
-    },
     fallback="course_utils.reference.sharding.clip_sharded",
     answers=("course_utils.reference.sharding",),
 )
@@ -475,11 +395,9 @@ def measured_norm(**case: Any) -> dict[str, Any]:
     before = float(whole.norm())
     scale = min(1.0, case["max_norm"] / before)
     return {
-        "forged_calls": 0,
         "norm": before,
         "norm_on_last": before,
         "length": before * scale,
-        "wrong_parts": 0,
         "calls": 1,
         "most_bytes": FLOAT64_BYTES,
         "gradients": [[each * scale for each in rank] for rank in every],
@@ -607,14 +525,6 @@ def _in_two_steps(comm: Comm, gradient: torch.Tensor, node_size: int) -> None:
     "u10-hybrid",
     hybrid_cases,
     observer=hybrid,
-    labels=replay.LABELS
-    | {
-        "part_length": "numbers in rank 0's part",
-        "wrong_parts": "ranks with a wrong part",
-        "length": "the norm of all parts",
-        "sent_bytes": "bytes that all ranks send",
-        "seconds": "virtual seconds",
-    },
     fallback="course_utils.reference.sharding.hybrid_sum",
     answers=("course_utils.reference.sharding",),
 )
@@ -629,9 +539,7 @@ def measured_hybrid(**case: Any) -> dict[str, Any]:
     # A scatter in each node; then a part of each place is summed over nodes.
     sent = nodes * (size - 1) * size * part_bytes + size * 2 * (nodes - 1) * part_bytes
     return {
-        "forged_calls": 0,
         "part_length": case["part_length"],
-        "wrong_parts": 0,
         "length": length_of(every),
         "sent_bytes": sent,
         "seconds": run.step_seconds,

@@ -24,12 +24,10 @@ from autograder.observing.u11 import (
     ring,
     zigzag,
 )
-from autograder.observing.u11.attention import UNSERVED
 from autograder.observing.u11.blocks import Weights, whole_block
 from autograder.observing.u11.combine import APART, HIGH, NONE_AT_ALL, NONE_HERE, scores_and_values
-from autograder.observing.u11.f_and_g import SPREAD, STRIDED, TWICE
+from autograder.observing.u11.f_and_g import SPREAD, TWICE
 from autograder.observing.u11.keep_shard import KEPT, NUMBERS
-from autograder.observing.u11.mlp import ABSENT
 from autograder.observing.u11.replicated import WHOLE, parameters_of
 from autograder.observing.u11.ring import (
     EARLY_AND_LATE,
@@ -87,7 +85,6 @@ def _of_all(case: Case, tensors: Sequence[tuple[Tensor, ...]]) -> list[tuple[Ten
     observer=f_and_g,
     scenarios=f_and_g.SCENARIOS,
     relative_tolerance=1e-9,
-    labels=f_and_g.LABELS,
     fallback="course_utils.reference.tensor_parallel.f_and_g",
     answers=(
         "course_utils.reference.tensor_parallel.f_and_g",
@@ -100,17 +97,11 @@ def measured_f_and_g(**case: Any) -> dict[str, Any]:
     results, gradients = zip(*_of_all(case, tensors), strict=True)
     is_f, is_g = case["scenario"] == "f", case["scenario"] == "g"
     return {
-        "forged_calls": 0,
         "forward_calls": int(not is_f),
         "backward_calls": int(not is_g),
-        "other_calls": 0,
         "call_bytes": tensors[0][0].nbytes,
-        "wrong_results": 0,
         "result_length": length_of(results[:1]),
-        "wrong_gradients": 0,
         "gradient_length": length_of(gradients[:1]),
-        "changed": 0,
-        STRIDED: 0,
         "results": list(results),
         "gradients": list(gradients),
     }
@@ -211,7 +202,6 @@ MLP_SYMPTOMS = (  # in this order: on one rank, a share of the work is all of it
     symptoms=MLP_SYMPTOMS,
     scenarios=mlp.SCENARIOS,
     relative_tolerance=1e-9,
-    labels=mlp.LABELS,
     fallback="course_utils.reference.tensor_parallel.parallel_mlp",
     answers=("course_utils.reference.tensor_parallel.parallel_mlp",),
 )
@@ -221,16 +211,12 @@ def measured_mlp(**case: Any) -> dict[str, Any]:
     units = -(-case["ffn_size"] // case["num_ranks"])
     flops = 6 * case["num_tokens"] * case["hidden_size"] * units
     return {
-        "forged_calls": 0,
         "forward_calls": 1,
         "backward_calls": 1,
-        "other_calls": 0,
         "call_bytes": x.nbytes,
         **whole_block(x, weights, whole_mlp),
-        **{f"wrong_{name}": 0 for name in mlp.WEIGHTS},
         "forward_flops": flops,
         "backward_flops": 2 * flops,
-        ABSENT: 0,
     }
 
 
@@ -264,7 +250,6 @@ def keep_shard_cases(seed: int) -> list[Case]:
     keep_shard_cases,
     observer=keep_shard,
     scenarios=keep_shard.SCENARIOS,
-    labels=keep_shard.LABELS,
     fallback="course_utils.reference.tensor_parallel.gathered_product",
     answers=("course_utils.reference.tensor_parallel.gathered_product",),
 )
@@ -280,27 +265,13 @@ def measured_keep_shard(**case: Any) -> dict[str, Any]:
         "shard": list(of_whole.chunk(case["num_ranks"])),
         "weight": [gradient.T @ whole for gradient in incoming],
     }
-    wrong = {
-        "early_weights": 0,
-        "summed_weights": 0,
-        "wrong_results": 0,
-        "wrong_shards": 0,
-        "wrong_weights": 0,
-    }
-    calls = {
-        "forward_calls": 1,
-        "backward_calls": 2,
-        "other_calls": 0,
-        "call_bytes": whole.nbytes,
-    }
-    right = {**tensors, "forged_calls": 0, "seconds": []}
     if case["scenario"] == NUMBERS:
-        return {**right, **wrong}
+        return tensors
+    calls = {"forward_calls": 1, "backward_calls": 2, "call_bytes": whole.nbytes}
     if case["scenario"] == KEPT:
-        kept = shards[0].nbytes + weights[0].nbytes
-        return {**right, "saved_bytes": kept, "copied_bytes": 0, "unseen_bytes": 0, **calls}
+        return {**tensors, **calls, "saved_bytes": shards[0].nbytes + weights[0].nbytes}
     run = keep_shard.cluster_for(case).run(keep_shard.on_rank, gathered_product, case)
-    return {**right, **calls, **wrong, "late": 0, "seconds": [run.step_seconds]}
+    return {**tensors, **calls, "seconds": run.step_seconds}
 
 
 # === for several exercises
@@ -435,7 +406,6 @@ def ring_cases(seed: int) -> list[Case]:
     observer=ring,
     scenarios=ring.SCENARIOS,
     relative_tolerance=1e-9,
-    labels=ring.LABELS,
     fallback="course_utils.reference.context_parallel.ring_attention",
     answers=("course_utils.reference.context_parallel.ring_attention",),
     allowed_names=("course_utils.reference.online_softmax.merge",),
@@ -448,23 +418,17 @@ def measured_ring(**case: Any) -> dict[str, Any]:
     whole = scores.softmax(1) @ v
     c, tokens = case["num_ranks"], 2 * case["piece_length"]
     sent = 2 * (c - 1) * tokens * case["head_dim"] * ring.FLOAT64_BYTES
-    right = {
-        "forged_calls": 0,
-        "collectives": 0,
+    right: dict[str, Any] = {
         "sent_bytes": sent,
         "least_sent_bytes": sent,
         "attend_calls": c,
         "most_keys": tokens,
-        "early_calls": 0,
-        "wrong_results": 0,
         "result_length": length_of([whole[positions_of(case)[-1].flatten()]]),
-        "changed": 0,
         "results": [whole[each.flatten()] for each in positions_of(case)],
-        "seconds": [],
     }
     if case["scenario"] == ring.OVERLAPPED:
         run = ring.cluster_for(case).run(ring.on_rank, ring_attention, case)
-        return {**right, "late": 0, "seconds": [run.step_seconds]}
+        right["seconds"] = run.step_seconds
     return right
 
 
@@ -543,7 +507,6 @@ ATTENTION_SYMPTOMS = (  # in this order: on one rank, a share of the work is all
     symptoms=ATTENTION_SYMPTOMS,
     scenarios=attention.SCENARIOS,
     relative_tolerance=1e-9,
-    labels=attention.LABELS,
     fallback="course_utils.reference.tensor_parallel.parallel_attention",
     answers=("course_utils.reference.tensor_parallel.parallel_attention",),
     allowed_names=("course_utils.reference.attention.attend",),
@@ -556,16 +519,12 @@ def measured_attention(**case: Any) -> dict[str, Any]:
     products = 4 * n * case["hidden_size"] * (heads + kv_heads) * d
     scores = 4 * n * n * heads * d  # the fused kernel is counted by shapes, with the full square
     return {
-        "forged_calls": 0,
         "forward_calls": 1,
         "backward_calls": 1,
-        "other_calls": 0,
         "call_bytes": x.nbytes,
         **whole_block(x, weights, lambda x, w: whole_attention(x, w, d)),
-        **{f"wrong_{name}": 0 for name in attention.WEIGHTS},
         "forward_flops": products + scores,
         "backward_flops": 2 * products + 5 * scores // 2,
-        UNSERVED: 0,
     }
 
 
@@ -606,7 +565,6 @@ def _least_most(work: tuple[int, ...]) -> int:
     "u11-zigzag",
     zigzag_cases,
     observer=zigzag,
-    labels=zigzag.LABELS,
     fallback="course_utils.reference.context_parallel.zigzag_positions",
     answers=("course_utils.reference.context_parallel.zigzag_positions",),
 )
@@ -616,12 +574,7 @@ def measured_zigzag(num_ranks: int, seq_len: int) -> dict[str, int]:
     pieces = [list(range(i * length, (i + 1) * length)) for i in range(2 * num_ranks)]
     whole: list[Pieces] = [pieces]
     work = [pairs_of([piece], whole) for piece in pieces]
-    return {
-        "not_once": 0,
-        "other_counts": 0,
-        "broken_pieces": 0,
-        "most_pairs": _least_most(tuple(work)),
-    }
+    return {"most_pairs": _least_most(tuple(work))}
 
 
 # === u11-replicated
@@ -660,7 +613,6 @@ def _sum(gradients: Sequence[Tensor | None]) -> Tensor:
     replicated_cases,
     observer=replicated,
     relative_tolerance=1e-9,
-    labels=replicated.LABELS,
     fallback="course_utils.reference.tensor_parallel.sum_replicated_gradients",
     answers=("course_utils.reference.tensor_parallel.sum_replicated_gradients",),
 )
@@ -671,11 +623,8 @@ def measured_replicated(**case: Any) -> dict[str, Any]:
     summed = [n for n in WHOLE if n in gradients[0] and gradients[0][n] is not None]
     totals = {name: _sum([each[name] for each in gradients]) for name in summed}
     return {
-        "forged_calls": 0,
         "calls": len(summed),
         "bytes": sum(each.nbytes for each in totals.values()),
-        "wrong_whole": 0,
-        "wrong_parts": 0,
         "norm1_length": length_of([totals["norm1"]]),
         "ranks": [each | totals for each in gradients],
     }
@@ -708,7 +657,6 @@ def combine_cases(seed: int) -> list[Case]:
     observer=combine,
     scenarios=combine.SCENARIOS,
     relative_tolerance=1e-7,
-    labels=combine.LABELS,
     fallback="course_utils.reference.context_parallel.combine_over_ranks",
     answers=("course_utils.reference.context_parallel.combine_over_ranks",),
 )
@@ -717,11 +665,8 @@ def measured_combine(**case: Any) -> dict[str, Any]:
     scores, values = scores_and_values(case)
     result, _ = exact(torch.cat(scores, 1), torch.cat(values))
     return {
-        "forged_calls": 0,
         "calls": 2,
         "bytes": case["num_ranks"] * case["rows"] * result.element_size() + result.nbytes,
-        "wrong_results": 0,
         "result_checksum": checksum(result, result),
-        "changed": 0,
         "result": result,
     }

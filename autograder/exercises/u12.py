@@ -13,7 +13,14 @@ from autograder.checking.exercise_check import Case, named
 from autograder.checking.mistakes import Symptom
 from autograder.exercises.declaring import check
 from autograder.observing.checksums import checksum
-from autograder.observing.u12 import halves, lists, stages
+from autograder.observing.u12 import (
+    gpipe_lists,
+    halves,
+    interleaved_lists,
+    one_f_one_b_lists,
+    stages,
+    zero_lists,
+)
 from course_utils.configs import Action, Placement
 from course_utils.distributed import Comm, VirtualCluster
 from course_utils.instruments import PassSeconds, simulate_pipeline
@@ -45,10 +52,6 @@ def right_numbers(
     """
     return {
         "lists": num_stages,
-        "unknown": 0,
-        "repeated": 0,
-        "missing": 0,
-        "waiting": 0,
         "seconds": seconds,
         **others,
         **{f"held_{stage}": number for stage, number in enumerate(held)},
@@ -101,8 +104,7 @@ def gpipe_cases(seed: int) -> list[Case]:
 @check(
     "u12-gpipe",
     gpipe_cases,
-    observer=lists,
-    labels=lists.LABELS,
+    observer=gpipe_lists,
     fallback="course_utils.reference.pipeline_schedules.gpipe",
     answers=ANSWERS,
     forbidden_modules=FORBIDDEN,
@@ -111,7 +113,7 @@ def measured_gpipe(num_stages: int, num_micro_batches: int) -> dict[str, int]:
     """All micro-batches in flight on every stage, and no forward pass after a backward one."""
     seconds = fewest_seconds(num_stages, num_micro_batches)
     held = [num_micro_batches] * num_stages
-    return right_numbers(num_stages, seconds, held, late_forwards=0)
+    return right_numbers(num_stages, seconds, held)
 
 
 # === u12-one-f-one-b
@@ -126,9 +128,8 @@ def schedule_cases(seed: int) -> list[Case]:
 @check(
     "u12-one-f-one-b",
     schedule_cases,
-    observer=lists,
+    observer=one_f_one_b_lists,
     scenarios=(MANY, FEW),
-    labels=lists.LABELS,
     fallback="course_utils.reference.pipeline_schedules.one_forward_one_backward",
     answers=ANSWERS,
     forbidden_modules=FORBIDDEN,
@@ -223,7 +224,6 @@ def half_cases(seed: int) -> list[Case]:
     "u12-halves",
     half_cases,
     observer=halves,
-    labels=halves.LABELS,
     fallback="course_utils.reference.two_halves.backward_in_halves",
     answers=("course_utils.reference.two_halves",),
 )
@@ -237,11 +237,8 @@ def measured_halves(**case: Any) -> dict[str, Any]:
     gradient, *of_weights = torch.autograd.grad(result, leaves, upstream)
     products = sum(2 * case["rows"] * weight.numel() for weight in weights)
     return {
-        "changed_arguments": 0,
-        "wrong_rows": 0,
         "input_checksum": checksum(gradient, gradient),
         "weight_gradients": len(weights),
-        "wrong_weights": 0,
         "weights_checksum": math.fsum(checksum(each, each) for each in of_weights),
         "flops_now": products,
         "flops_later": products,
@@ -275,10 +272,9 @@ GREEDY = Symptom(
 @check(
     "u12-zero",
     zero_cases,
-    observer=lists,
+    observer=zero_lists,
     symptoms=(GREEDY,),
     scenarios=(MANY, FEW),
-    labels=lists.LABELS,
     fallback="course_utils.reference.pipeline_schedules.zero_bubble",
     answers=ANSWERS,
     forbidden_modules=FORBIDDEN,
@@ -318,8 +314,7 @@ def interleaved_cases(seed: int) -> list[Case]:
 @check(
     "u12-interleaved",
     interleaved_cases,
-    observer=lists,
-    labels=lists.LABELS,
+    observer=interleaved_lists,
     fallback="course_utils.reference.pipeline_schedules.interleaved",
     answers=ANSWERS,
     forbidden_modules=FORBIDDEN,
@@ -364,7 +359,6 @@ def stage_cases(seed: int) -> list[Case]:
     "u12-stages",
     stage_cases,
     observer=stages,
-    labels=stages.LABELS,
     fallback="course_utils.formulas.pipeline.cut_into_stages",
     answers=("course_utils.formulas.pipeline",),
 )
@@ -373,7 +367,7 @@ def searched(seconds: list[int], num_stages: int) -> dict[str, int]:
     places = itertools.combinations(range(1, len(seconds)), num_stages - 1)
     cuts = ([0, *inner, len(seconds)] for inner in places)
     slowest = min(max(sum(seconds[a:b]) for a, b in itertools.pairwise(cut)) for cut in cuts)
-    return {"stages": num_stages, "odd_sizes": 0, "pieces": len(seconds), "slowest": slowest}
+    return {"stages": num_stages, "pieces": len(seconds), "slowest": slowest}
 
 
 # === u12-messages

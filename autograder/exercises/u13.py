@@ -17,7 +17,6 @@ from autograder.exercises.declaring import check
 from autograder.observing.checksums import checksum
 from autograder.observing.u13 import accept, cached_step, latent_step, paged
 from autograder.observing.u13.latent_step import SIZES
-from autograder.observing.u13.paged_memory import WRONG
 from autograder.observing.u13.paged_scripts import random_script
 from course_utils.instruments import fake_tensors
 from course_utils.reference.layers import GroupedAttention, MultiHeadLatentAttention
@@ -145,7 +144,6 @@ def step_cases(seed: int) -> list[Case]:
     step_cases,
     observer=cached_step,
     scenarios=CACHED_STEP_SCENARIOS,
-    labels=cached_step.LABELS,
     fallback="course_utils.reference.cached_block.decode_attention",
     answers=("course_utils.reference.cached_block", "course_utils.reference.generation"),
 )
@@ -159,17 +157,12 @@ def measured_cached_step(**case: Any) -> dict[str, Any]:
         keys, values = (each[:, head // group, : length + 1] for each in (k_cache, v_cache))
         scores = (keys * q[:, head, None]).sum(-1) * case["width"] ** -0.5
         out[:, head] = (scores.softmax(-1)[..., None] * values).sum(1)
-    right = {
-        "wrong_cells": 0,
-        "wrong_rows": 0,
-        "checksum": checksum(out, out),
-        "out": out,
-    }
+    right = {"checksum": checksum(out, out), "out": out}
     if case["scenario"] != "bytes":
         return right
     token = 2 * k_new.numel() * ELEMENT_BYTES
     moved = {"read_bytes": (length + 1) * token, "written_bytes": token}
-    return right | moved | {"times_copied": 0.0}
+    return right | moved
 
 
 # === u13-latent-step
@@ -197,7 +190,6 @@ def latent_cases(seed: int) -> list[Case]:
     latent_cases,
     observer=latent_step,
     scenarios=LATENT_STEP_SCENARIOS,
-    labels=latent_step.LABELS,
     fallback="course_utils.reference.latent_decode.latent_attention",
     answers=("course_utils.reference.latent_decode",),
 )
@@ -212,7 +204,7 @@ def measured_latent_step(**case: Any) -> dict[str, Any]:
         scores = (keys * query[:, None]).sum(-1) / (nope + rope) ** 0.5
         values = latents @ value_up[:, head]
         out[:, head] = (scores.softmax(-1)[..., None] * values).sum(1)
-    right = {"wrong_rows": 0, "checksum": checksum(out, out), "out": out}
+    right = {"checksum": checksum(out, out), "out": out}
     into_latents, scored, summed, out_of_latents = nope * r, t * (r + rope), t * r, r * width
     flops = 2 * b * a * (into_latents + scored + summed + out_of_latents)
     return right | ({"flops": flops} if case["scenario"] == "flops" else {})
@@ -266,13 +258,12 @@ def _case(scenario: str, *others: str | int) -> Case:
     script_cases,
     observer=paged,
     scenarios=PAGED_SCENARIOS,
-    labels=paged.LABELS,
     fallback="course_utils.reference.paged_cache.PagedCache",
     answers=("course_utils.reference.paged_cache",),
 )
 def measured_paged(**_: Any) -> dict[str, int]:
     """No request is served wrong."""
-    return dict.fromkeys(WRONG, 0)
+    return {}
 
 
 # === u13-touched
@@ -348,7 +339,6 @@ def _chances(weights: list[int]) -> list[str]:
     "u13-accept",
     pair_cases,
     observer=accept,
-    labels=accept.LABELS,
     fallback="course_utils.reference.speculation.speculative_rule",
     answers=("course_utils.reference.speculation",),
 )
@@ -356,11 +346,7 @@ def measured_accept(p: list[str], q: list[str]) -> dict[str, Any]:
     """What comes out is p; as much of q is kept as p has room for."""
     of_p, of_q = accept.chances_of({"p": p, "q": q})
     accepted = sum(map(min, of_p, of_q), Fraction(0))
-    return {
-        "wrong_tokens": 0,
-        "accepted": float(accepted),
-        "checksum": float(accept.weighted(of_p)),
-    }
+    return {"accepted": float(accepted), "checksum": float(accept.weighted(of_p))}
 
 
 # === u13-speculate

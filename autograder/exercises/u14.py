@@ -418,7 +418,6 @@ def _costs(task: Task) -> dict[str, list[float]]:
     task_cases,
     observer=plan_observer,
     scenarios=SCENARIOS,
-    labels=plan_observer.LABELS,
     fallback="course_utils.formulas.best_plan.best_plan",
     answers=("course_utils.formulas.best_plan",),
 )
@@ -432,7 +431,7 @@ def tried(
     """The best of the whole table."""
     memory = Machine(**machine).memory_bytes
     best = min(seconds for num_bytes, seconds in costs.values() if num_bytes <= memory)
-    return dict.fromkeys(plan_observer.LABELS, 0.0) | {"best": {"seconds": best}}
+    return {"best": {"seconds": best}}
 
 
 # === u14-fits

@@ -18,7 +18,6 @@ from autograder.exercises.backward_steps import (
 )
 from autograder.exercises.declaring import check
 from autograder.observing.observation import length_of
-from autograder.observing.replay import LABELS as REPLAY_LABELS
 from autograder.observing.u09.after_backward import frozen, gradients_of
 from autograder.observing.u09.backward_steps import job_of
 from autograder.observing.u09.on_ranks import FLOAT64_BYTES
@@ -27,17 +26,8 @@ from autograder.observing.u15.apart import LEARNING_RATE
 from autograder.observing.u15.clip import WITH_EPSILON
 
 # === for several exercises
-# What several checks say of gradients that ranks share, and what is right of them.
+# What is right of gradients that ranks share.
 
-
-LABELS = REPLAY_LABELS | {
-    "calls": "calls to the other ranks",
-    "bytes": "bytes in these calls",
-    "missing": "gradients that are None afterwards",
-    "length": "the length of rank 0's gradient",
-    "length_on_last": "the length of the last rank's gradient",
-    "wrong_ranks": "ranks without the gradient of the whole batch",
-}
 
 # What sums gradients, and so answers these exercises.
 TRAINERS = (
@@ -59,13 +49,10 @@ def on_every_rank(
     """
     length = length_of(gradients)
     return {
-        "forged_calls": 0,
-        "missing": 0,
         "calls": len(call_bytes),
         "bytes": sum(call_bytes),
         "length": length,
         "length_on_last": length,
-        "wrong_ranks": 0,
         **others,
         "gradients": gradients,
     }
@@ -101,7 +88,6 @@ def _length_on_last(case: Case, model: Any) -> float:
     "u15-tied",
     tied_cases,
     observer=tied,
-    labels=LABELS | {"changed_frozen": "frozen parameters whose grad has changed"},
     answers=TRAINERS,
 )
 def measured_tied(**case: Any) -> dict[str, Any]:
@@ -122,7 +108,6 @@ def measured_tied(**case: Any) -> dict[str, Any]:
         [each.nbytes for each in sent],
         length=length_of(gradients),
         length_on_last=_length_on_last(case, model),
-        changed_frozen=0,
         frozen=kept,
     )
 
@@ -149,7 +134,6 @@ def share_cases(seed: int) -> list[Case]:
     "u15-hang",
     share_cases,
     observer=hang,
-    labels=LABELS | {"changed_batches": "ranks on which the batch has changed"},
     answers=TRAINERS,
 )
 def measured_hang(**case: Any) -> dict[str, Any]:
@@ -167,7 +151,7 @@ def measured_hang(**case: Any) -> dict[str, Any]:
     batch = hang.batch_of(case)
     (model(batch).square().sum() / len(batch)).backward()
     whole = [each.grad for each in model.parameters()]
-    return on_every_rank(whole, [each.nbytes for each in model.parameters()], changed_batches=0)
+    return on_every_rank(whole, [each.nbytes for each in model.parameters()])
 
 
 # === u15-hooks
@@ -195,16 +179,6 @@ def overlap_cases(seed: int) -> list[Case]:
     "u15-hooks",
     overlap_cases,
     observer=hooks,
-    labels=LABELS
-    | {
-        "backward_passes": "backward passes through the loss",
-        "other_bytes": "calls out of order",
-        "wrong_gradients": "gradients that are not the sum of all ranks'",
-        "waits": "waits before backward is over",
-        "late_calls": "calls made later than possible",
-        "step_seconds": "the seconds of the step",
-        "hooks_left": "hooks left behind",
-    },
     answers=TRAINERS,
 )
 def measured_hooks(**case: Any) -> dict[str, Any]:
@@ -216,16 +190,10 @@ def measured_hooks(**case: Any) -> dict[str, Any]:
         ring = 2 * (num_ranks - 1) * (1 + each.num_bytes / num_ranks / case["bandwidth"])
         free = max(free, each.seconds) + ring
     return {
-        "forged_calls": 0,
         "backward_passes": 1,
         "calls": len(ready),
-        "other_bytes": 0,
         "length": length_of(gradients),
-        "wrong_gradients": 0,
-        "waits": 0,
-        "late_calls": 0,
         "step_seconds": free,
-        "hooks_left": 0,
         "gradients": gradients,
         "sent": [list(each) for each in ready],
     }
@@ -252,13 +220,6 @@ def training_cases(seed: int) -> list[Case]:
     "u15-apart",
     training_cases,
     observer=apart,
-    labels=LABELS
-    | {
-        "apart": "ranks whose weights are not rank 0's afterwards",
-        "wrong_weights": "ranks without the weights of one rank with all rows",
-        "distance": "how far rank 0's weights are off",
-        "wrong_buffers": "ranks whose buffers are not those of rank 0",
-    },
     answers=TRAINERS,
 )
 def measured_apart(**case: Any) -> dict[str, Any]:
@@ -273,13 +234,8 @@ def measured_apart(**case: Any) -> dict[str, Any]:
     buffers, num_steps = list(model.buffers()), case["num_steps"]
     weight_bytes = sum(each.nbytes for each in weights)
     return {
-        "forged_calls": 0,
         "calls": len(buffers) + (1 + num_steps) * len(weights),
         "bytes": sum(each.nbytes for each in buffers) + (1 + num_steps) * weight_bytes,
-        "apart": 0,
-        "wrong_buffers": 0,
-        "wrong_weights": 0,
-        "distance": 0.0,
         "weights": [each.detach() for each in weights],
         "buffers": buffers,
     }
@@ -325,12 +281,6 @@ def _gradients(case: Case) -> list[Tensor]:
     clipping_cases,
     observer=clip,
     relative_tolerance=WITH_EPSILON,
-    labels=LABELS
-    | {
-        "norm": "the norm that rank 0 returns",
-        "norm_on_last": "the norm that the last rank returns",
-        "wrong_ranks": "ranks without the clipped gradient of the whole batch",
-    },
     answers=TRAINERS,
 )
 def measured_clip(**case: Any) -> dict[str, Any]:
@@ -339,12 +289,9 @@ def measured_clip(**case: Any) -> dict[str, Any]:
     norm = length_of(gradients)
     scale = min(1.0, case["max_norm"] / norm)
     return {
-        "forged_calls": 0,
-        "missing": 0,
         "calls": len(gradients),
         "bytes": sum(each.nbytes for each in gradients),
         "length": norm * scale,
-        "wrong_ranks": 0,
         "norm": norm,
         "norm_on_last": norm,
         "gradients": [each * scale for each in gradients],
@@ -372,7 +319,6 @@ def mean_cases(seed: int) -> list[Case]:
     "u15-scale",
     mean_cases,
     observer=scale,
-    labels=LABELS | {"lost": "micro-batches removed from the list"},
     answers=TRAINERS,
 )
 def measured_scale(**case: Any) -> dict[str, Any]:
@@ -382,7 +328,7 @@ def measured_scale(**case: Any) -> dict[str, Any]:
     rows = [row for batches in every for batch in batches for row in batch]
     sum(model(row).square().mean() / len(rows) for row in rows).backward()
     gradients = gradients_of(list(model.parameters()))
-    return on_every_rank(gradients, [each.nbytes for each in model.parameters()], lost=0)
+    return on_every_rank(gradients, [each.nbytes for each in model.parameters()])
 
 
 # === u15-drift
@@ -429,7 +375,6 @@ def _bucket_bytes(widths: list[int], kind: str) -> int:
     "u15-drift",
     bucket_cases,
     observer=drift,
-    labels=LABELS | {"other_buckets": "buckets of the wrong size"},
     answers=TRAINERS,
 )
 def measured_drift(**case: Any) -> dict[str, Any]:
@@ -439,7 +384,7 @@ def measured_drift(**case: Any) -> dict[str, Any]:
         drift.loss_of(model, case, rank).backward()
     gradients = gradients_of(list(model.parameters()))
     buckets = [sum(each) for each in grouped(sizes_of(case["widths"]), case["bucket_bytes"])]
-    return on_every_rank(gradients, buckets, other_buckets=0, buckets=buckets)
+    return on_every_rank(gradients, buckets, buckets=buckets)
 
 
 # === u15-masks
@@ -464,37 +409,13 @@ def mask_cases(seed: int) -> list[Case]:
     "u15-masks",
     mask_cases,
     observer=masks,
-    labels=LABELS
-    | {
-        "masks": "masks of all ranks and steps",
-        "other_rows": "forward passes with the wrong number of rows",
-        "kept_all": "masks that drop nothing",
-        "unrepeatable": "ranks that drop other units in a second run",
-        "seedless": "ranks that drop the same units with another seed",
-        "on_other_rank": "masks that another rank has in the same step",
-        "in_other_step": "masks that the rank has in another step",
-        "elsewhere": "masks that another rank has in another step",
-        "shifted": "ranks whose masks are another rank's, shifted by some units",
-        "wrong_ranks": "ranks without the summed gradients",
-    },
     answers=TRAINERS,
 )
 def measured_masks(**case: Any) -> dict[str, Any]:
     """Every mask once, gradients under them summed, a call for each parameter."""
     parameters = list(masks.Dropping(case["width"]).parameters())
-    numbers = {
+    return {
         "masks": case["num_ranks"] * case["num_steps"],
-        "other_rows": 0,
-        "kept_all": 0,
-        "unrepeatable": 0,
-        "seedless": 0,
-        "on_other_rank": 0,
-        "in_other_step": 0,
-        "elsewhere": 0,
-        "shifted": 0,
-        "forged_calls": 0,
         "calls": len(parameters),
         "bytes": sum(each.nbytes for each in parameters),
-        "wrong_ranks": 0,
     }
-    return {**numbers, "numbers": numbers}

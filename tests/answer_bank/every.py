@@ -1,16 +1,11 @@
 """All answer banks, by the id of their exercise."""
 
-import importlib
-import pkgutil
+from autograder import catalogue
+from tests.answer_bank import AnswerBank, bank_of
 
-from tests import answer_bank
-from tests.answer_bank import AnswerBank
-
-MODULES = [
-    importlib.import_module(f"tests.answer_bank.{found.name}")
-    for found in pkgutil.iter_modules(answer_bank.__path__)
-    if found.name != "every"
-]
 ANSWER_BANKS: dict[str, AnswerBank] = {
-    name: bank for module in MODULES for name, bank in module.BANKS.items()
+    item.id: bank_of(item.id)
+    for unit in catalogue.units()
+    for item in unit.exercises
+    if not item.manual
 }

@@ -15,7 +15,6 @@ from autograder.checking.mistakes import Symptom
 from autograder.exercises.backward_steps import (
     BUCKETERS,
     ELEMENT_BYTES,
-    LABELS,
     NO_BACKWARD,
     NONE_FILLED,
     grouped,
@@ -43,20 +42,6 @@ BUCKETS_NAMES = (
     "has_gradients",
     "precision",
 )
-
-# What each scenario looks at; overlap counts for nothing where gradients or buckets are wrong.
-BUCKETS = (
-    "forged_calls",
-    "backward_passes",
-    "early_hooks",
-    "gradient_length",
-    "wrong_gradients",
-    "collectives",
-    "other_buckets",
-)
-STATE = ("changes_model", "hooks_left", "hooks_after_error")
-OVERLAP = ("waits", "late_buckets", "ready_behind", "step_seconds", "compute_seconds")
-LOOKED_AT = {"buckets": (*BUCKETS, *STATE), "overlap": (*BUCKETS, *OVERLAP)}
 
 
 def bucket_cases(seed: int) -> list[Case]:
@@ -141,7 +126,6 @@ NEVER = (NO_BACKWARD, NONE_FILLED)
         Symptom(WHICH_HOOK, lambda *values: _all_hooks_early(**_buckets_case(*values))),
     ),
     scenarios=SCENARIOS,
-    labels=LABELS,
     fallback="course_utils.reference.bucketing.backward_in_buckets",
     answers=BUCKETERS,
 )
@@ -152,16 +136,12 @@ def measured_buckets(**case: Any) -> dict[str, Any]:
     groups = grouped([each.num_bytes for each in ready], case["bucket_bytes"])
     filled = [[sum(group), [next(moments).seconds for _ in group][-1]] for group in groups]
     gradients = whole_gradients(job_of(case))
-    numbers = {
-        **dict.fromkeys((*BUCKETS, *STATE, *OVERLAP), 0),
+    return {
         "backward_passes": 1,
         "gradient_length": length_of(gradients),
         "collectives": len(filled),
         "step_seconds": _step_seconds(case, filled, ready[-1].seconds),
         "compute_seconds": case["num_ranks"] * ready[-1].seconds,
-    }
-    looked_at = {name: numbers[name] for name in LOOKED_AT[case["scenario"]]}
-    return looked_at | {
         "gradients": gradients,
         "state": state_of(job_of(case).model()),
         "buckets": filled,
@@ -199,16 +179,6 @@ NO_FORWARD = "No micro-batch is called. What do the functions in the list give w
     together_cases,
     observer=no_sync,
     first_symptoms=(Symptom(NO_FORWARD, lambda *values: {"forward_passes": 0}),),
-    labels=LABELS
-    | {
-        "at_once": "micro-batches in memory at once",
-        "forward_passes": "forward passes",
-        "backward_passes": "backward passes through micro-batches",
-        "out_of_order": "micro-batches that run after one which follows them in the list",
-        "trainer_calls": "calls of the trainer",
-        "changes_list": "The list of micro-batches is not as it was before.",
-        "in_trainer": "micro-batches that run backward in the trainer",
-    },
     fallback="course_utils.reference.bucketing.accumulate_together",
     answers=BUCKETERS,
 )
@@ -216,18 +186,13 @@ def measured_no_sync(**case: Any) -> dict[str, Any]:
     """The gradient of all micro-batches of all ranks, and each parameter exchanged once."""
     gradients = whole_gradients(job_of(case), case["num_micro_batches"])
     return {
-        "forged_calls": 0,
         "at_once": 1,
         "forward_passes": case["num_micro_batches"],
-        "out_of_order": 0,
         "gradient_length": length_of(gradients),
-        "wrong_gradients": 0,
         "trainer_calls": 1,
         "in_trainer": 1,
         "backward_passes": case["num_micro_batches"],
         "collectives": len(case["widths"]) - 1,  # one for each matrix
-        "changes_list": 0,
-        "changes_model": 0,
         "gradients": gradients,
         "list": list(range(case["num_micro_batches"])),
         "state": state_of(job_of(case).model()),
@@ -276,14 +241,6 @@ def _sizes(widths: list[int], precision: str) -> list[int]:
     "u09-memory",
     memory_cases,
     observer=memory,
-    labels=LABELS
-    | {
-        "followed_buckets": "buckets that autograd follows",
-        "gradients_apart": "gradients that backward fills outside of the buckets",
-        "wrong_gradients": "wrong gradients after backward",
-        "peak_bytes": "bytes that the call takes at its peak",
-        "bytes_left": "bytes that are left of it",
-    },
     fallback="course_utils.reference.bucketing.make_buckets",
     answers=BUCKETERS,
 )
@@ -294,14 +251,9 @@ def measured_memory(**case: Any) -> dict[str, Any]:
     gradients = local_gradients(memory.job_of(case), 0)
     return {
         "buckets": len(bucket_bytes),
-        "other_buckets": 0,
-        "followed_buckets": 0,
-        "gradients_apart": 0,
         "gradient_length": length_of(gradients),
-        "wrong_gradients": 0,
         "peak_bytes": sum(sizes),
         "bytes_left": sum(sizes),
-        "changes_model": 0,
         "state": state_of(memory.job_of(case).model()),
         "bucket_bytes": bucket_bytes,
         "gradients": gradients,
@@ -408,7 +360,6 @@ def _gradients(case: Case, rank: int) -> list[Tensor]:
     unused_cases,
     observer=unused,
     first_symptoms=(Symptom(NO_BACKWARD, lambda *values: {"backward_passes": 0}),),
-    labels=LABELS | {"other_moments": "buckets that leave later than they could"},
     answers=BUCKETERS,
 )
 def measured_unused(**case: Any) -> dict[str, Any]:
@@ -421,19 +372,10 @@ def measured_unused(**case: Any) -> dict[str, Any]:
     sizes = [each.nbytes for each in parameters]
     buckets = [_sent(grouped(sizes, case["bucket_bytes"]), each[::-1]) for each, _ in moments]
     return {
-        "forged_calls": 0,
         "backward_passes": 1,
         "collectives": len(buckets[0]),
-        "other_buckets": 0,
-        "missing_gradients": 0,
         "gradient_length": length_of(gradients),
-        "wrong_gradients": 0,
-        "waits": 0,
-        "other_moments": 0,
         "compute_seconds": sum(end for _, end in moments),
-        "changes_model": 0,
-        "hooks_left": 0,
-        "hooks_after_error": 0,
         "gradients": gradients,
         "state": state_of(unused.model_of(case)),
         "buckets": buckets,
@@ -518,4 +460,5 @@ def of_torch(
     guessed = _assigned(parameter_bytes, list(range(len(parameter_bytes))), limits)[::-1]
     rebuilt = _assigned(parameter_bytes, arrival, [first_limit_bytes, limit_bytes])
     steps = {"the first step": guessed, "later steps": guessed if finds_unused else rebuilt}
-    return {**ddp_buckets.numbers(steps, steps), "steps": steps}
+    right = {"steps": steps}
+    return right | {each.name: each.value for each in ddp_buckets.facts({}, steps, right)}

@@ -13,10 +13,7 @@ from autograder.checking.mistakes import Symptom
 from autograder.checking.precision import tolerance
 from autograder.exercises.backward_steps import BUCKETERS
 from autograder.exercises.declaring import check
-from autograder.observing import replay
 from autograder.observing.observation import length_of
-from autograder.observing.replay import LABELS as LABELS_of_replay
-from autograder.observing.replay import LABELS as REPLAY_LABELS
 from autograder.observing.u09 import after_backward, dropout, flat, global_mean, ring
 from autograder.observing.u09.after_backward import (
     Net,
@@ -86,14 +83,6 @@ def _global_mean_case(scenario: str, num_targets: list[int], summed_losses: list
     observer=global_mean,
     scenarios=GLOBAL_MEAN_SCENARIOS,
     relative_tolerance=tolerance(cancelled=4),
-    labels={
-        **replay.LABELS,
-        "shares": "the sum of all shares",
-        "gradient": "the gradient of that sum",
-        "calls": "calls to the other ranks",
-        "dead_ends": "ranks whose share is cut off from the loss",
-        "changed_losses": "ranks whose summed loss has changed",
-    },
     fallback="course_utils.reference.gradient_sync.share_of_mean",
     answers=("course_utils.reference.gradient_sync.share_of_mean",),
 )
@@ -102,14 +91,7 @@ def measured_global_mean(
 ) -> dict[str, float]:
     """The mean of all targets' losses; the gradient of a square at one is twice it."""
     mean = sum(summed_losses) / max(1, sum(num_targets))
-    return {
-        "forged_calls": 0,
-        "shares": mean,
-        "gradient": 2 * mean,
-        "calls": 1,
-        "dead_ends": 0,
-        "changed_losses": 0,
-    }
+    return {"shares": mean, "gradient": 2 * mean, "calls": 1}
 
 
 # === for several exercises
@@ -127,17 +109,6 @@ AFTER_BACKWARD_NAMES = (
 )
 NUM_CASES = 20
 MOST_RANKS = 4
-
-AFTER_BACKWARD_LABELS = REPLAY_LABELS | {
-    "missing": "gradients that are None afterwards",
-    "other_shapes": "gradients that lack their parameter's shape",
-    "calls": "calls to the other ranks",
-    "bytes": "bytes in these calls",
-    "length": "the length of rank 0's gradient",
-    "length_on_last": "the length of the last rank's gradient",
-    "changed_frozen": "frozen parameters whose grad has changed, on all ranks",
-    "wrong_ranks": "ranks without the gradient of the whole batch",
-}
 
 # What does the same, and so answers these exercises.
 TRAINERS = ("course_utils.reference.gradient_sync", *BUCKETERS)
@@ -178,15 +149,10 @@ def measured_after_backward(**case: Any) -> dict[str, Any]:
             loss.backward()
     gradients = gradients_of(trained(model))
     return {
-        "missing": 0,
-        "other_shapes": 0,
         "calls": len(gradients),
         "bytes": sum(each.nbytes for each in trained(model)),
         "length": length_of(gradients),
         "length_on_last": length_of(gradients),
-        "changed_frozen": 0,
-        "wrong_ranks": 0,
-        "forged_calls": 0,
         "gradients": gradients,
         "frozen": [gradients_of(frozen(each)) for each, _ in ranks_of(case)],
     }
@@ -201,7 +167,6 @@ check(
     functools.partial(cases_of, AFTER_BACKWARD_SCENARIOS),
     observer=after_backward,
     scenarios=AFTER_BACKWARD_SCENARIOS,
-    labels=AFTER_BACKWARD_LABELS,
     fallback="course_utils.reference.gradient_sync.backward_each",
     answers=TRAINERS,
 )(measured_after_backward)
@@ -375,25 +340,6 @@ def _ring_case(scenario: str, num_ranks: int, shape: list[int], num_infinite: in
     }
 
 
-RING_LABELS = {
-    **replay.LABELS,
-    "unheard_sums": "ranks with sums that no message brought",
-    "collectives": "There are collectives.",
-    "barriers": "There are barriers.",
-    "most_messages": "the most messages that a rank sends",
-    "fewest_messages": "the fewest messages that a rank sends",
-    "sent_bytes": "the most bytes that a rank sends",
-    "received_bytes": "the most bytes that a rank receives",
-    "rounded_sums": "Sums are right to 24 bits only.",
-    "unwritten_turns": "turns that write nothing into the tensor, if sums are wrong",
-    "of_one_rank": "Every number is that of one rank alone.",
-    "too_large_sums": "Sums are too large.",
-    "wrong_sums": "Sums are wrong.",
-    "unchanged": "numbers that stay as they were",
-    "late": "It takes more time than its turns need.",
-}
-
-
 @check(
     "u09-ring",
     ring_cases,
@@ -427,7 +373,6 @@ RING_LABELS = {
         ),
     ),
     scenarios=RING_SCENARIOS,
-    labels=RING_LABELS,
     fallback="course_utils.reference.ring.ring_all_reduce",
     answers=("course_utils.reference.ring.ring_all_reduce",),
 )
@@ -439,21 +384,10 @@ def measured_ring(
     num_bytes = messages * FLOAT64_BYTES * -(-math.prod(shape) // num_ranks)
     before = [ring.tensor_of(rank, shape, num_infinite) for rank in range(num_ranks)]
     return {
-        "forged_calls": 0,
-        "collectives": 0,
-        "barriers": 0,
         "most_messages": messages,
         "fewest_messages": messages,
         "sent_bytes": num_bytes,
         "received_bytes": num_bytes,
-        "rounded_sums": 0,
-        "unwritten_turns": 0,
-        "of_one_rank": 0,
-        "too_large_sums": 0,
-        "wrong_sums": 0,
-        "unchanged": 0,
-        "late": 0,
-        "unheard_sums": 0,
         "before": before,
         "total": torch.stack(before).sum(0),
     }
@@ -471,18 +405,12 @@ FLAT_SCENARIOS = (*AFTER_BACKWARD_SCENARIOS, "memory")
     functools.partial(cases_of, FLAT_SCENARIOS, transposed=("gradients before",)),
     observer=flat,
     scenarios=FLAT_SCENARIOS,
-    labels=AFTER_BACKWARD_LABELS
-    | {
-        "overwritten": "gradients of a first model that a call for a second one changes",
-        "sets_at_peak": "sets of gradients at the peak",
-        "sets_afterwards": "sets of gradients afterwards",
-    },
     fallback="course_utils.reference.gradient_sync.backward_flat",
     answers=TRAINERS,
 )
 def measured_flat(**case: Any) -> dict[str, Any]:
     """The gradient of the whole batch, in one call, with one buffer besides the gradients."""
-    numbers = {"calls": 1, "overwritten": 0, "sets_at_peak": 2, "sets_afterwards": 1}
+    numbers = {"calls": 1, "sets_at_peak": 2, "sets_afterwards": 1}
     return measured_after_backward(**case) | numbers
 
 
@@ -521,17 +449,6 @@ def _first_number(seed: int) -> float:
     "u09-dropout",
     begin_cases,
     observer=dropout,
-    labels=LABELS_of_replay
-    | {
-        "wrong_weights": "weights that are not rank 0's, on all ranks",
-        "wrong_buffers": "buffers that are not rank 0's, on all ranks",
-        "otherwise_frozen": "ranks where requires_grad has changed",
-        "messages": "messages from one rank to another",
-        "other_calls": "There are calls to all ranks that are not a broadcast.",
-        "bytes": "bytes that are sent",
-        "equal_numbers": "ranks with the random numbers of another",
-        "wrong_numbers": "ranks whose random numbers are not those of seed + rank",
-    },
     answers=("course_utils.reference.bucketing.start_equal",),
 )
 def measured_dropout(**case: Any) -> dict[str, Any]:
@@ -539,15 +456,7 @@ def measured_dropout(**case: Any) -> dict[str, Any]:
     model = model_of(case, rank=0)
     weights, buffers = list(model.parameters()), list(model.buffers())
     return {
-        "wrong_weights": 0,
-        "wrong_buffers": 0,
-        "otherwise_frozen": 0,
-        "messages": 0,
-        "other_calls": 0,
         "bytes": sum(each.nbytes for each in weights + buffers),
-        "equal_numbers": 0,
-        "wrong_numbers": 0,
-        "forged_calls": 0,
         "weights": weights,
         "wants_gradient": [each.requires_grad for each in weights],
         "buffers": buffers,

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.comparing import is_equal, num_different
 from autograder.observing.observation import errors_as_data, keep, undisturbed
@@ -113,13 +114,30 @@ def _num_apart(tensor: Tensor) -> int:
     return math.prod(size for size, stride in sizes if stride or not size)
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Results beside the right ones, and bytes in multiples of those of the scores."""
     scores, bias, _ = inputs_of(case)
     times = round(observed["moved_bytes"] / scores.nbytes, 1)
     changed = not (is_equal(observed["scores"], scores) and is_equal(observed["bias"], bias))
-    return {
-        "wrong_results": num_different([observed["weights"]], [right["weights"]]),
-        "changed_inputs": int(changed),
-        "times_moved": right["times_moved"] if times <= ENOUGH else times,
-    }
+    return [
+        Fact(
+            "wrong_results",
+            num_different([observed["weights"]], [right["weights"]]),
+            "The weights are wrong.",
+            "The weights are wrong. Does the scale multiply the scores alone, do the keys of each "
+            "query add up to 1, and is the dtype unchanged?",
+        ),
+        Fact(
+            "changed_inputs",
+            int(changed),
+            "Scores or bias have changed.",
+            "Which of your operations writes into the tensor that it is called on?",
+        ),
+        Fact(
+            "times_moved",
+            right["times_moved"] if times <= ENOUGH else times,
+            "the bytes moved, in multiples of those of the scores, at most",
+            "The weights are right, and more than two operations touch the scores. Which ones, and "
+            "which two of them does one PyTorch function do in one?",
+        ),
+    ]

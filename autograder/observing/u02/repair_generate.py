@@ -10,6 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain, describe
 from autograder.checking.result_form import WrongForm
 from autograder.observing.observation import (
@@ -156,59 +157,171 @@ class _Functions(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Whether the tokens are right; where they are, what the case's scenario is about."""
-    numbers = {name: each for name, each in right.items() if type(each) is int}
-    tokens, wanted = observed["tokens"], right["tokens"]
+    flaw = _flaw_of(observed, right["tokens"])
+    costs = COSTS[case["scenario"]](case, observed, right)
+    fewest = case["num_sequences"] * (case["seq_len"] + case["num_new"] - 1)
+    is_hidden = observed["positions"] < fewest  # right tokens, made where nobody looks
+    if flaw or is_hidden:
+        costs = [each._replace(value=right.get(each.name, 0)) for each in costs]
+    if is_hidden and not flaw:
+        costs[-1] = costs[-1]._replace(value=1 + 2 * costs[-1].value)
+    return [*_flaws(flaw), *costs]
+
+
+def _flaw_of(observed: Plain, wanted: Tensor) -> str:
+    """What is wrong with the tokens, by its name; nothing where they are right."""
+    tokens = observed["tokens"]
     if tokens.is_floating_point():
         raise WrongForm(describe(wanted), describe(tokens))
-    is_right = tokens.shape == wanted.shape and torch.equal(tokens.long(), wanted)
-    if not is_right and observed["is_flat"]:
-        return numbers | {"flat": 1}
-    if not is_right and (mistake := cache_mistake(observed["calls"])):
-        return numbers | {mistake: 1}
-    if not is_right:
-        return numbers | {"wrong_shape" if tokens.shape != wanted.shape else "wrong_tokens": 1}
-    fewest = case["num_sequences"] * (case["seq_len"] + case["num_new"] - 1)
-    if observed["positions"] < fewest:  # right tokens, made where nobody looks
-        name = list(numbers)[-1]
-        return numbers | {name: 1 + 2 * numbers[name]}
-    return numbers | SUMMARIES[case["scenario"]](case, observed, right)
+    if tokens.shape == wanted.shape and torch.equal(tokens.long(), wanted):
+        return ""
+    if observed["is_flat"]:
+        return "flat"
+    other = "wrong_shape" if tokens.shape != wanted.shape else "wrong_tokens"
+    return cache_mistake(observed["calls"]) or other
 
 
-def _positions(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
+def _flaws(flaw: str) -> list[Fact]:
+    """All that may be wrong with the tokens; only the one that is given counts."""
+    return [
+        Fact(
+            "flat",
+            int(flaw == "flat"),
+            "The new tokens have the shape (b,).",
+            "`argmax` has taken a dimension away. Which shape do new tokens have for "
+            "`hidden_states`, and which argument of `argmax` keeps it?",
+        ),
+        Fact(
+            "restarted",
+            int(flaw == "restarted"),
+            "New tokens do not see those before them.",
+            "A new token goes to the first position and sees itself alone. What does "
+            "`cache.length` say when it comes, and who has set it?",
+        ),
+        Fact(
+            "raised_twice",
+            int(flaw == "raised_twice"),
+            "New tokens see cells of the cache that are not filled.",
+            "The cache's length grows faster than tokens come, so new ones look at cells that "
+            "nobody has filled. Who raises `cache.length` already?",
+        ),
+        Fact(
+            "shifted",
+            int(flaw == "shifted"),
+            "New tokens are in the wrong place of the cache.",
+            "New tokens lie beside their place in the cache. How many tokens does it hold after "
+            "the prompt, and how many after each new one?",
+        ),
+        Fact(
+            "overwritten",
+            int(flaw == "overwritten"),
+            "New tokens are written over earlier ones.",
+            "New tokens are written over earlier ones. What should `cache.length` be when the next "
+            "one comes?",
+        ),
+        Fact(
+            "uncut",
+            int(flaw == "uncut"),
+            "New tokens see cells of the cache that are not filled.",
+            "New tokens look at the whole buffer. Which of its cells have been filled by then, and "
+            "which number says so?",
+        ),
+        Fact(
+            "wrong_shape",
+            int(flaw == "wrong_shape"),
+            "The shape of the tokens is not (b, s + num_new).",
+            "The tokens are not all there. What does the function return besides the new ones?",
+        ),
+        Fact(
+            "wrong_tokens",
+            int(flaw == "wrong_tokens"),
+            "Some tokens are wrong.",
+            "Some tokens are wrong. Is the whole prompt in the cache when the first new token "
+            "looks back, and which position's logits belong to the next one?",
+        ),
+    ]
+
+
+def _of_layers(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Positions that went through the layers; one that nobody needed any more is no fault.
 
     And how often each of them was written to a cache.
     """
     positions, cached = observed["positions"], observed["cached_positions"]
     is_few = positions <= right["positions"] + case["num_sequences"]
-    return {
-        "positions": right["positions"] if is_few else positions,
-        "times_cached": 1 if cached <= positions else round(cached / positions, 1),
-    }
+    return [
+        Fact(
+            "positions",
+            right["positions"] if is_few else positions,
+            "the positions that go through the layers",
+            "Which tokens do you pass to `hidden_states` in each iteration, and for which of them "
+            "could the cache already hold keys and values?",
+        ),
+        Fact(
+            "times_cached",
+            # Without positions the tokens were made elsewhere, and the quotient is not looked at.
+            1 if cached <= positions else round(cached / max(1, positions), 1),
+            "how often each position is written to a cache",
+            "The cache is copied for each new token. How long will it be in the end, and how many "
+            "bytes have to move for one token more?",
+        ),
+    ]
 
 
-def _head(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
-    return {"head_positions": observed["head_positions"]}
+def _of_head(case: Case, observed: Plain, right: Plain) -> list[Fact]:
+    return [
+        Fact(
+            "head_positions",
+            observed["head_positions"],
+            "the positions that go through the head",
+            "How many positions of each sequence go through `model.head` for one new token, and "
+            "whose logits choose that token?",
+        )
+    ]
 
 
-def _logits(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
+def _of_logits(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """How often the logits of one new token of each sequence are read or written, per token.
 
     Twice is enough for a search that copies them first.
     """
     one = 4 * case["num_sequences"] * case["model"]["vocab_size"]
     times = round(observed["logits_bytes"] / one / case["num_new"])
-    return {"logits_moved": 1 if times <= 2 else times}
+    return [
+        Fact(
+            "logits_moved",
+            1 if times <= 2 else times,
+            "how often each token's logits are read or written outside of the head",
+            "Between `model.head` and the new token, which of your operations read or write all "
+            "logits, and which of them do you need to find the largest?",
+        )
+    ]
 
 
-def _graph(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
-    return {"saved_tensors": observed["saved_tensors"]}
+def _of_graph(case: Case, observed: Plain, right: Plain) -> list[Fact]:
+    return [
+        Fact(
+            "saved_tensors",
+            observed["saved_tensors"],
+            "the tensors that autograd saves",
+            "Which of your lines run the model while autograd records, and will anyone call "
+            "`backward` on what they give?",
+        )
+    ]
 
 
-def _waits(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
-    return {"reads": observed["reads"]}
+def _of_waits(case: Case, observed: Plain, right: Plain) -> list[Fact]:
+    return [
+        Fact(
+            "reads",
+            observed["reads"],
+            "how often Python reads a number of a tensor",
+            "Which of your lines need a tensor's contents as a Python number, a list or a "
+            "condition, and could they work with the tensor itself?",
+        )
+    ]
 
 
-SUMMARIES = dict(zip(SCENARIOS, (_positions, _head, _logits, _graph, _waits), strict=True))
+COSTS = dict(zip(SCENARIOS, (_of_layers, _of_head, _of_logits, _of_graph, _of_waits), strict=True))

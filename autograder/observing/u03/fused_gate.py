@@ -6,15 +6,19 @@ import torch
 from torch import Tensor
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.comparing import num_different, num_rounded
 from autograder.observing.observation import errors_as_data
 from autograder.observing.u03.kept import (
+    facts_beside,
     kept_bytes,
-    numbers_beside,
     observe_kept,
     observe_numbers,
     random_tensors,
+    rounded_results,
+    saved,
+    unseen,
 )
 
 HALVES, FROZEN, SINGLE = "halves of one tensor", "u requires no gradient", "float32"
@@ -46,14 +50,38 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     return observe_numbers(answer, inputs_of(case)) | observe_kept(answer, inputs_of(case))
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Results and gradients beside the right ones, and bytes."""
     results = [observed["result"]], [right["result"]]
-    rounded = num_rounded(*results)
-    numbers = numbers_beside(observed, right, inputs_of(case)) | kept_bytes(observed)
-    if case["kind"] == FROZEN_G and not numbers["copied_bytes"]:
-        numbers["saved_bytes"] = right["saved_bytes"]  # u need not be kept there
-    return {
-        "wrong_results": num_different(*results) - rounded,
-        "rounded_results": rounded,
-    } | numbers
+    rounded, kept = num_rounded(*results), kept_bytes(observed)
+    # Where g is frozen, backward reads g alone; to keep u as well is no fault.
+    is_free = case["kind"] == FROZEN_G and not kept["copied_bytes"]
+    return [
+        Fact(
+            "wrong_results",
+            num_different(*results) - rounded,
+            "wrong results",
+            "The result is wrong. Put in gate 0, and then a large one: what should come out?",
+        ),
+        rounded_results(rounded),
+        *facts_beside(
+            observed,
+            right,
+            inputs_of(case),
+            "The result is right, gradients are not. Derive both by hand for one number: which "
+            "factor do you find?",
+        ),
+        saved(
+            right["saved_bytes"] if is_free else kept["saved_bytes"],
+            "The numbers are right, the bytes are not. Which tensors does backward read, and which "
+            "of these can it make again?",
+        ),
+        Fact(
+            "copied_bytes",
+            kept["copied_bytes"],
+            "the bytes that autograd keeps besides the inputs",
+            "Which of the tensors that are saved for backward is neither g nor u itself, and which "
+            "operation made it?",
+        ),
+        unseen(kept["unseen_bytes"]),
+    ]

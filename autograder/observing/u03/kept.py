@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.comparing import is_equal, num_different, num_rounded
 from autograder.observing.observation import require_tensor, upstream
@@ -16,18 +17,6 @@ from course_utils.instruments import trace_memory
 from course_utils.instruments.preconditions import older_objects_frozen
 
 Call = Callable[..., Any]
-
-BESIDE = ("changed_inputs", "changed_upstream", "wrong_gradients", "rounded_gradients")
-LABELS = {
-    "changed_inputs": "inputs that your function changes",
-    "changed_upstream": "incoming gradients that your function changes",
-    "rounded_results": "results that are right only in their first digits",
-    "wrong_gradients": "wrong gradients",
-    "rounded_gradients": "gradients that are right only in their first digits",
-    "saved_bytes": "the bytes that autograd keeps",
-    "copied_bytes": "the bytes that autograd keeps besides the inputs",
-    "unseen_bytes": "the bytes that stay alive where autograd does not see them",
-}
 
 
 def random_tensors(
@@ -127,7 +116,35 @@ def kept_bytes(observed: Plain) -> dict[str, int]:
     }
 
 
-def numbers_beside(observed: Plain, right: Plain, inputs: Sequence[Tensor]) -> dict[str, int]:
+def saved(num_bytes: int, ask: str) -> Fact:
+    """Bytes that autograd keeps."""
+    return Fact("saved_bytes", num_bytes, "the bytes that autograd keeps", ask)
+
+
+def unseen(num_bytes: int) -> Fact:
+    """Bytes that live on and that autograd does not keep."""
+    return Fact(
+        "unseen_bytes",
+        num_bytes,
+        "the bytes that stay alive where autograd does not see them",
+        "Something stays alive where autograd does not see it. Which name of yours holds it?",
+    )
+
+
+def rounded_results(num_rounded: int) -> Fact:
+    """Results that are nearly right."""
+    return Fact(
+        "rounded_results",
+        num_rounded,
+        "results that are right only in their first digits",
+        "In which precision do the inputs come, and which of your operations computes in another "
+        "one or takes an approximation?",
+    )
+
+
+def facts_beside(
+    observed: Plain, right: Plain, inputs: Sequence[Tensor], ask_of_gradients: str
+) -> list[Fact]:
     """What others hold and was changed, and gradients that are not the right ones."""
     writes, afterwards = observed["writes"], observed["inputs"]
     changes = (
@@ -136,9 +153,32 @@ def numbers_beside(observed: Plain, right: Plain, inputs: Sequence[Tensor]) -> d
     )
     gradients = observed["gradients"], right["gradients"]
     rounded = num_rounded(*gradients)
-    return {
-        "changed_inputs": sum(changes),
-        "changed_upstream": int(not is_equal(observed["incoming"], upstream(observed["result"]))),
-        "wrong_gradients": num_different(*gradients) - rounded,
-        "rounded_gradients": rounded,
-    }
+    return [
+        Fact(
+            "changed_inputs",
+            sum(changes),
+            "inputs that your function changes",
+            "Which of your operations works in place, in the forward pass or in backward, and does "
+            "its tensor share memory with an input?",
+        ),
+        Fact(
+            "changed_upstream",
+            int(not is_equal(observed["incoming"], upstream(observed["result"]))),
+            "incoming gradients that your function changes",
+            "What does your code do with the gradient that comes into backward, and which "
+            "operation there works in place?",
+        ),
+        Fact(
+            "wrong_gradients",
+            num_different(*gradients) - rounded,
+            "wrong gradients",
+            ask_of_gradients,
+        ),
+        Fact(
+            "rounded_gradients",
+            rounded,
+            "gradients that are right only in their first digits",
+            "In which precision do the inputs come, and which step of the backward pass computes "
+            "in another one or takes an approximation?",
+        ),
+    ]

@@ -6,15 +6,19 @@ import torch
 from torch import Tensor, nn
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.comparing import num_rounded, same_numbers
 from autograder.observing.observation import errors_as_data, require_tensor
 from autograder.observing.u03.kept import (
+    facts_beside,
     kept_bytes,
-    numbers_beside,
     observe_kept,
     observe_numbers,
     random_tensors,
+    rounded_results,
+    saved,
+    unseen,
 )
 from course_utils.reference.fused import rotate
 
@@ -50,24 +54,62 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     return numbers | observe_kept(with_projection, inputs_of(case), projection)
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Entries of first, last and other tokens that are wrong; gradients and bytes."""
     wrong = _wrong_entries(observed["result"], right["result"])
     rounded = num_rounded([observed["result"]], [right["result"]])
     if rounded:
         wrong = torch.zeros_like(wrong)
     kept = kept_bytes(observed)
-    return {
-        "other_shape": int(observed["result"].shape != right["result"].shape),
-        "wrong_first": int(wrong[:, 0].sum()),
-        "wrong_between": int(wrong[:, 1:-1].sum()),
-        "wrong_last": int(wrong[:, -1].sum()),
-        "rounded_results": rounded,
-        **numbers_beside(observed, right, inputs_of(case)),
-        "kept_scores": int(_score_bytes(case) in [each for _, each in observed["saved"]]),
-        "saved_bytes": kept["saved_bytes"],
-        "unseen_bytes": kept["unseen_bytes"],
-    }
+    return [
+        Fact(
+            "other_shape",
+            int(observed["result"].shape != right["result"].shape),
+            "The shape of the result is wrong.",
+            "The result has the shape (b, s, a·d). Which shape comes out of your attention, and "
+            "what becomes of each of its axes after that?",
+        ),
+        Fact(
+            "wrong_first",
+            int(wrong[:, 0].sum()),
+            "wrong numbers at first tokens",
+            "Even the first token's result is wrong, and that token sees only itself: its result "
+            "is its value. Which of q, k and v does yours mix up?",
+        ),
+        Fact(
+            "wrong_between",
+            int(wrong[:, 1:-1].sum()),
+            "wrong numbers at tokens in between",
+            "First tokens are right, those in between are not. Which keys may each of them see?",
+        ),
+        Fact(
+            "wrong_last",
+            int(wrong[:, -1].sum()),
+            "wrong numbers at last tokens",
+            "Only last tokens are wrong. How many keys may the last token of a sequence see, and "
+            "does your attention treat it differently from the tokens before it?",
+        ),
+        rounded_results(rounded),
+        *facts_beside(
+            observed,
+            right,
+            inputs_of(case),
+            "The result is right, gradients are not. Go back from the result to q, k and v, one "
+            "operation at a time: is each of them recorded, and which gradient does it pass on?",
+        ),
+        Fact(
+            "kept_scores",
+            int(_score_bytes(case) in [each for _, each in observed["saved"]]),
+            "The scores of all pairs of tokens are kept.",
+            "Which operation makes the scores, and which one could do it without keeping them?",
+        ),
+        saved(
+            kept["saved_bytes"],
+            "The numbers are right, the bytes are not. Which tensors does each operation keep, and "
+            "is there one with fewer?",
+        ),
+        unseen(kept["unseen_bytes"]),
+    ]
 
 
 def _score_bytes(case: Case) -> int:

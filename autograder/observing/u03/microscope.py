@@ -12,6 +12,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import functional as F
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.checking.result_form import is_number
 from autograder.observing.comparing import is_same
@@ -281,32 +282,96 @@ def right_gradients(case: Case) -> list[Tensor | None]:
     return gradients_after(result, program)
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, Any]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Bytes, calls and hooks as they are; backward's gradients beside the right ones."""
     ours, theirs = observed["gradients"], right_gradients(case)
     pairs = zip(ours or [], theirs, strict=False)
-    numbers = {
-        "calls": observed["calls"],
-        "hooks_left": observed["hooks_left"],
-        "swallowed_errors": int(case["program"] == RAISING and "bytes" in observed),
-        "failed_backwards": int(ours is None),
-        "lost_graphs": int(ours == [] and theirs != []),
-        "wrong_gradients": int(not all(_is_right(one, other) for one, other in pairs)),
-        "list_changed": int(observed["list_changed"]),
-        "held": int(observed["is_held"]),
-        "needs_memory": 0,
-        "miscounted_freed": 0,
-    }
-    if "bytes" not in right:
-        return numbers
-    num_bytes = observed.get("bytes")
-    if num_bytes is None:
-        return numbers | {"bytes": right["bytes"], "needs_memory": 1, "lost_graphs": 0}
-    is_counted = is_number(num_bytes)
-    if case["program"] == FREEING and is_counted and num_bytes not in (0, right["bytes"]):
-        # Which id comes again is chance.
-        return numbers | {"bytes": right["bytes"], "miscounted_freed": 1}
-    return numbers | {"bytes": num_bytes}
+    has_bytes, num_bytes = "bytes" in right, observed.get("bytes")  # none where the call raises
+    needs_memory = has_bytes and num_bytes is None
+    # Which id comes again is chance.
+    is_miscounted = (
+        case["program"] == FREEING and is_number(num_bytes) and num_bytes not in (0, right["bytes"])
+    )
+    found = [
+        Fact(
+            "calls",
+            observed["calls"],
+            "how often `call` runs",
+            "How often does `call` run, and what is true of it while it does?",
+        ),
+        Fact(
+            "hooks_left",
+            observed["hooks_left"],
+            "hooks still installed after your function",
+            "Who takes your hooks away, also where `call` raises?",
+        ),
+        Fact(
+            "swallowed_errors",
+            int(case["program"] == RAISING and "bytes" in observed),
+            "errors of `call` that your function hides",
+            "What happens in your function after `call` has raised an error, and which statement "
+            "keeps the error from going on?",
+        ),
+        Fact(
+            "failed_backwards",
+            int(ours is None),
+            "backward passes that fail after your function",
+            "What does backward get from your two hooks in place of a saved tensor, and is the "
+            "result's graph still whole when your function is over?",
+        ),
+        Fact(
+            "lost_graphs",
+            int(ours == [] and theirs != [] and not needs_memory),
+            "results that lost their graph",
+            "In which grad mode does your function run `call`, and does it change the result "
+            "afterwards?",
+        ),
+        Fact(
+            "wrong_gradients",
+            int(not all(_is_right(one, other) for one, other in pairs)),
+            "backward passes with wrong gradients",
+            "Are the numbers that your unpack hook returns those that your pack hook got, and does "
+            "your function itself put anything into a gradient?",
+        ),
+        Fact(
+            "list_changed",
+            int(observed["list_changed"]),
+            "changes of the list `parameters`",
+            "Which of your lines changes the list `parameters` itself, and who else may be using "
+            "it?",
+        ),
+        Fact(
+            "held",
+            int(observed["is_held"]),
+            "results that are still in memory afterwards",
+            "What still refers to the result's memory when your function is over: something that "
+            "you stored, or what your pack hook returned?",
+        ),
+        Fact(
+            "needs_memory",
+            int(needs_memory),
+            "errors where tensors have no memory",
+            "On the meta device a tensor has a shape, a type and a storage with a size, but no "
+            "numbers. Which of your lines asks for more than that?",
+        ),
+        Fact(
+            "miscounted_freed",
+            int(is_miscounted),
+            "wrong counts where storages are freed during the call",
+            "Some storages are freed before `call` is over, and new ones come after them. By what "
+            "do you tell saved storages apart, and does that stay true for one that is freed?",
+        ),
+    ]
+    if has_bytes:
+        found.append(
+            Fact(
+                "bytes",
+                right["bytes"] if needs_memory or is_miscounted else num_bytes,
+                ask="Print each tensor that the hook sees. Which of them have one storage, which "
+                "is a parameter's, and which is freed again?",
+            )
+        )
+    return found
 
 
 def _is_right(ours: Tensor | None, theirs: Tensor | None) -> bool:

@@ -11,6 +11,7 @@ from operator import eq
 from typing import Any
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.observation import errors_as_data
 from course_utils.configs import ModelConfig, RunConfig, precision
@@ -53,7 +54,15 @@ def observe(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
     return {"served": [list(each) for each in served]}
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Requests that are served right, up to the first that is not."""
     pairs = map(eq, observed["served"], right["served"])
-    return {"served_requests": sum(takewhile(bool, pairs))}
+    return [
+        Fact(
+            "served_requests",
+            sum(takewhile(bool, pairs)),
+            "the requests that are served as the rules say",
+            "Draw the segments up to the first request that is not served as the rules say. Which "
+            "of the six rules decides there, and what does your allocator do instead?",
+        )
+    ]

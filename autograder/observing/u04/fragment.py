@@ -3,6 +3,7 @@
 from typing import Any
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain, describe
 from autograder.observing.observation import errors_as_data
 from course_utils.reference.allocator import CachingAllocator, new_segment_bytes
@@ -20,10 +21,61 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     return {"script": numbers, "num_requests": len(script)}
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """How the script misses its goal, if it does, on the course's allocator."""
     way = _way_to_miss(case["device_bytes"], **observed)
-    return {each: int(each == way) for each in right}
+    return [
+        Fact(
+            "too_many_requests",
+            int(way == "too_many_requests"),
+            "The script has more than 1,000 requests.",
+            "Your script has more than 1,000 requests. How large may your blocks be, and how many "
+            "of them fill the device?",
+        ),
+        Fact(
+            "impossible_requests",
+            int(way == "impossible_requests"),
+            "The script has a request that cannot be.",
+            "A request in it cannot be: it is no whole number, asks for nothing, or frees a block "
+            "that is not in use. From which number on are the blocks of a script counted?",
+        ),
+        Fact(
+            "refused_too_early",
+            int(way == "refused_too_early"),
+            "A request of the script is not served.",
+            "The device is full before your script ends. Into which segments do your blocks go, "
+            "and how much of each is left over?",
+        ),
+        Fact(
+            "too_little_free",
+            int(way == "too_little_free"),
+            "More than half of the device is in use at the end.",
+            "When your script is over, less than half of the device is free. How many of the "
+            "blocks are still in use, and of how many bytes?",
+        ),
+        Fact(
+            "room_for_a_segment",
+            int(way == "room_for_a_segment"),
+            "There is room for a new segment at the end.",
+            "Your script leaves so much of the device in no segment at all that a new one has room "
+            "for the last request. How many of your blocks fill the device?",
+        ),
+        Fact(
+            "served_from_whole_segments",
+            int(way == "served_from_whole_segments"),
+            "Segments that were given back make room for the last request.",
+            "The last request is served: segments that are free altogether go back to the device, "
+            "and make room for a new one. Which block must stay in use in each of them?",
+        ),
+        Fact(
+            "served_from_a_block",
+            int(way == "served_from_a_block"),
+            "A free block is large enough for the last request.",
+            "The last request is served from a free block: one that is that large by itself, or "
+            "free neighbors that were joined. How large may a hole get, and what must stay in use "
+            "beside it?",
+        ),
+    ]
 
 
 def _way_to_miss(device_bytes: int, script: list[int], num_requests: int) -> str:

@@ -1,4 +1,4 @@
-"""A layer that counts its calls, and the checkpoint that exercises hand out."""
+"""A layer that counts its calls, the checkpoint that exercises hand out, and bytes beside it."""
 
 import weakref
 from collections.abc import Callable
@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
+
+from autograder.checking.fact import Fact
 
 
 class CountedLayer(nn.Module):
@@ -56,3 +58,14 @@ def given_checkpoint(function: Callable[..., Tensor], *tensors: Any) -> Tensor:
     """PyTorch's own, for answers that get one: it keeps the inputs alone."""
     out: Tensor = checkpoint(function, *tensors, use_reentrant=True, preserve_rng_state=False)
     return out
+
+
+def unseen(num_bytes: int) -> Fact:
+    """Bytes that live on from the forward pass and that autograd does not keep."""
+    return Fact(
+        "unseen_bytes",
+        num_bytes,
+        "bytes kept where autograd does not see them",
+        "Which variable, list or attribute of yours still holds a tensor when the forward pass is "
+        "over, and does backward need it?",
+    )

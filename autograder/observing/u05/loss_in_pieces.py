@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.checking.precision import is_same_number, tolerance
 from autograder.observing.comparing import num_changed, num_different
@@ -18,23 +19,12 @@ from autograder.observing.observation import (
     require_tensor,
     undisturbed,
 )
-from autograder.observing.u05.counted_layer import given_checkpoint
+from autograder.observing.u05.counted_layer import given_checkpoint, unseen
 from course_utils.instruments import SavedTensor, count_saved_bytes, trace_memory
 from course_utils.instruments.operands import tensors_in
 
 FEWEST_TRACED = 3  # with fewer pieces it is hard to tell whether too much is live at once
 UPSTREAM = 3.0
-LABELS = {
-    "pieces": "pieces that go through the checkpoint",
-    "kept_bytes_beside_inputs": "bytes that are kept beside the inputs",
-    "unseen_bytes": "bytes kept where autograd does not see them",
-    "rounded_loss": "The loss is rounded to seven digits.",
-    "loss": "the loss",
-    "wrong_gradients": "wrong gradients",
-    "tokens_in_longest_piece": "tokens in the longest piece",
-    "peak_too_high": "The peak is too high.",
-    "changed_inputs": "inputs that are other ones afterwards",
-}
 
 
 class Trial:
@@ -126,20 +116,68 @@ def _peak_of(answer: Callable[..., Tensor], case: Case) -> int:
     return trace.peak_bytes - trace.total_bytes[0]
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Loss and gradients beside the right ones; some bytes are free, and so is less of any."""
     limits = right["limits"]
-    return {
-        "pieces": observed["num_runs"],
-        "kept_bytes_beside_inputs": sum(size for size in observed["kept"] if size > limits["kept"]),
-        "unseen_bytes": sum(size for size in observed["unseen"] if size > limits["kept"]),
-        "rounded_loss": int(_is_rounded(observed["loss"], right["loss"])),
-        "loss": observed["loss"],
-        "wrong_gradients": num_different(observed["gradients"], right["gradients"]),
-        "tokens_in_longest_piece": observed["num_numbers"] // case["vocab_size"],
-        "peak_too_high": int(observed["peak_bytes"] > limits["peak"]),
-        "changed_inputs": num_changed(observed["inputs"], right["inputs"]),
-    }
+    return [
+        Fact(
+            "pieces",
+            observed["num_runs"],
+            "pieces that go through the checkpoint",
+            "How often do you call the `checkpoint` that is given, and which tokens go through "
+            "each of these calls?",
+        ),
+        Fact(
+            "kept_bytes_beside_inputs",
+            sum(size for size in observed["kept"] if size > limits["kept"]),
+            "bytes that are kept beside the inputs",
+            "Which tensors go into `checkpoint`, and which are made outside of it? Which of them "
+            "do not share memory with `hidden` or `weight`?",
+        ),
+        unseen(sum(size for size in observed["unseen"] if size > limits["kept"])),
+        Fact(
+            "rounded_loss",
+            int(_is_rounded(observed["loss"], right["loss"])),
+            "The loss is rounded to seven digits.",
+            "In which precision do the hidden states come, and where does your loss, or a part of "
+            "it, get fewer bits?",
+        ),
+        Fact(
+            "loss",
+            observed["loss"],
+            "the loss",
+            "Which tokens enter your loss, and how much does each of them count where the pieces "
+            "have different lengths?",
+        ),
+        Fact(
+            "wrong_gradients",
+            num_different(observed["gradients"], right["gradients"]),
+            "wrong gradients",
+            "The loss is right, gradients are not. When backward runs a piece again, which hidden "
+            "states, weight and targets does it use, and does the loss lead back to each piece?",
+        ),
+        Fact(
+            "tokens_in_longest_piece",
+            observed["num_numbers"] // case["vocab_size"],
+            "tokens in the longest piece",
+            "For how many tokens does your function make logits at once, and how long is the "
+            "longest piece that the first line cuts?",
+        ),
+        Fact(
+            "peak_too_high",
+            int(observed["peak_bytes"] > limits["peak"]),
+            "The peak is too high.",
+            "Which tensors as large as the logits of a piece are alive at the same moment, in the "
+            "forward pass or in backward, and who holds each of them?",
+        ),
+        Fact(
+            "changed_inputs",
+            num_changed(observed["inputs"], right["inputs"]),
+            "inputs that are other ones afterwards",
+            "Which of your operations works in place, and does its tensor share memory with "
+            "`hidden`, `weight` or `targets`?",
+        ),
+    ]
 
 
 def _is_rounded(loss: float, right: float) -> bool:

@@ -3,15 +3,8 @@
 from typing import Any
 
 from autograder.checking.exercise_check import Case, call
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import DICTIONARIES, Plain, describe
-
-LABELS = {
-    "unknown_names": "names that no option has",
-    "odd_counts": "numbers of layers that are not whole numbers from 0 on",
-    "planned_layers": "planned layers",
-    "bytes_above_cap": "bytes above the cap",
-    "recomputed_flops": "recomputed FLOPs",
-}
 
 
 def observe(answer: Any, case: Case) -> Plain:
@@ -28,7 +21,7 @@ def observe(answer: Any, case: Case) -> Plain:
     return plan and dict(plan)
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """What a plan comes to: layers that it covers, bytes above the cap, and recomputed FLOPs."""
     by_name = {option["name"]: option for option in case["options"]}
     counts = {
@@ -41,10 +34,39 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
         for field in ("kept_bytes", "recomputed_flops")
     )
     unknown = observed.keys() - by_name.keys()
-    return {
-        "unknown_names": len(unknown),
-        "odd_counts": len(observed) - len(unknown) - len(counts),
-        "planned_layers": sum(counts.values()),
-        "bytes_above_cap": max(0, kept - case["cap_bytes"]) if counts else 0,
-        "recomputed_flops": flops,
-    }
+    return [
+        Fact(
+            "unknown_names",
+            len(unknown),
+            "names that no option has",
+            "What are the keys of your dictionary, and where does an option say its name?",
+        ),
+        Fact(
+            "odd_counts",
+            len(observed) - len(unknown) - len(counts),
+            "numbers of layers that are not whole numbers from 0 on",
+            "What should the values of your dictionary count, and which line of yours makes one "
+            "that cannot be such a count?",
+        ),
+        Fact(
+            "planned_layers",
+            sum(counts.values()),
+            "planned layers",
+            "To what do the values of your dictionary add up, and what should it hold where no "
+            "plan fits under the cap?",
+        ),
+        Fact(
+            "bytes_above_cap",
+            max(0, kept - case["cap_bytes"]) if counts else 0,
+            "bytes above the cap",
+            "How many bytes do all layers of your plan keep together, and where do you compare "
+            "that with the cap?",
+        ),
+        Fact(
+            "recomputed_flops",
+            flops,
+            "recomputed FLOPs",
+            "Your plan covers all layers and fits. Which plans does your function look at, and by "
+            "what does it choose among those that fit?",
+        ),
+    ]

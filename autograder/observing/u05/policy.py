@@ -9,16 +9,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
+from autograder.checking.plain_data import Plain
 from course_utils.configs import Kernels, ModelConfig
 from course_utils.instruments import count_saved_bytes
 from course_utils.instruments.operands import tensors_in
 from course_utils.reference import Block
 
 PRODUCT_NAMES = ("mm", "addmm", "bmm", "_scaled_dot_product_flash_attention_for_cpu")
-LABELS = {
-    "kept_bytes": "kept bytes",
-    "products_in_backward": "products in the backward pass",
-}
 
 
 class Products(TorchDispatchMode):
@@ -77,3 +75,23 @@ def observe(answer: Any, case: Case) -> dict[str, int]:
         "kept_bytes": saved.total_bytes + saved.unseen_bytes,
         "products_in_backward": products.count,
     }
+
+
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
+    """Bytes that a layer keeps between the passes, and products of the backward pass."""
+    return [
+        Fact(
+            "kept_bytes",
+            observed["kept_bytes"],
+            "kept bytes",
+            "Print each operation that your policy is asked about. Which results does it keep, and "
+            "which of them are products?",
+        ),
+        Fact(
+            "products_in_backward",
+            observed["products_in_backward"],
+            "products in the backward pass",
+            "A product runs twice. Under which name does the operation come, and is that name in "
+            "your list?",
+        ),
+    ]

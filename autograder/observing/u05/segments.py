@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.comparing import num_different
 from autograder.observing.observation import (
@@ -16,23 +17,8 @@ from autograder.observing.observation import (
     undisturbed,
     upstream,
 )
-from autograder.observing.u05.counted_layer import CountedLayer, given_checkpoint
+from autograder.observing.u05.counted_layer import CountedLayer, given_checkpoint, unseen
 from course_utils.instruments import count_saved_bytes, trace_memory
-
-LABELS = {
-    "calls_in_forward": "calls of layers in the forward pass",
-    "calls_in_backward": "calls of layers in the backward pass",
-    "layers_called_twice": "layers that are called twice in all",
-    "kept_bytes": "kept bytes",
-    "unseen_bytes": "bytes kept where autograd does not see them",
-    "layers_in_first_segment": "layers in the first segment",
-    "layers_in_last_segment": "layers in the last segment",
-    "odd_segments": "segments between them of another length",
-    "wrong_results": "wrong results",
-    "wrong_gradients": "wrong gradients",
-    "peak_bytes": "bytes at the peak",
-    "changed_list": "The list of layers is not as it was before.",
-}
 
 
 class Trial:
@@ -110,20 +96,82 @@ def peak_of(answer: Callable[..., Tensor], case: Case) -> int:
     return trace_memory(step, *trial.layers, trial.x).peak_bytes
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Calls and lengths counted, result and gradients against the right ones; less peak is fine."""
     lengths, calls = observed["lengths"] or [0], observed["calls"]
-    return {
-        "calls_in_forward": observed["calls_in_forward"],
-        "calls_in_backward": sum(calls) - observed["calls_in_forward"],
-        "layers_called_twice": calls.count(2),
-        "kept_bytes": observed["kept_bytes"],
-        "unseen_bytes": observed["unseen_bytes"],
-        "layers_in_first_segment": lengths[0],
-        "layers_in_last_segment": lengths[-1],
-        "odd_segments": sum(each != case["layers_per_segment"] for each in lengths[1:-1]),
-        "wrong_results": num_different([observed["result"]], [right["result"]]),
-        "wrong_gradients": num_different(observed["gradients"], right["gradients"]),
-        "peak_bytes": max(observed["peak_bytes"], right["peak_bytes"]),
-        "changed_list": int(observed["list"] != list(range(case["num_layers"]))),
-    }
+    return [
+        Fact(
+            "calls_in_forward",
+            observed["calls_in_forward"],
+            "calls of layers in the forward pass",
+            "Which layers does each of your segments hold, and how often does the forward pass run "
+            "each segment?",
+        ),
+        Fact(
+            "calls_in_backward",
+            sum(calls) - observed["calls_in_forward"],
+            "calls of layers in the backward pass",
+            "Which layers run again, and which segment need not?",
+        ),
+        Fact(
+            "layers_called_twice",
+            calls.count(2),
+            "layers that are called twice in all",
+            "Which layers run again, and which segment need not?",
+        ),
+        Fact(
+            "kept_bytes",
+            observed["kept_bytes"],
+            "kept bytes",
+            "Which tensors lie between the segments, and is anything else kept?",
+        ),
+        unseen(observed["unseen_bytes"]),
+        Fact(
+            "layers_in_first_segment",
+            lengths[0],
+            "layers in the first segment",
+            "How many layers has the first segment, and how are those that are left over dealt "
+            "out?",
+        ),
+        Fact(
+            "layers_in_last_segment",
+            lengths[-1],
+            "layers in the last segment",
+            "How many layers are left for the last segment?",
+        ),
+        Fact(
+            "odd_segments",
+            sum(each != case["layers_per_segment"] for each in lengths[1:-1]),
+            "segments between them of another length",
+            "Between the first segment and the last, with which layer does each segment begin, and "
+            "with which does it end?",
+        ),
+        Fact(
+            "wrong_results",
+            num_different([observed["result"]], [right["result"]]),
+            "wrong results",
+            "In which order do the layers run, and what comes into each segment?",
+        ),
+        Fact(
+            "wrong_gradients",
+            num_different(observed["gradients"], right["gradients"]),
+            "wrong gradients",
+            "The result is right, gradients are not. When backward comes to a segment, which "
+            "layers does it run again, on which input, and does a gradient reach the segment "
+            "before?",
+        ),
+        Fact(
+            "peak_bytes",
+            max(observed["peak_bytes"], right["peak_bytes"]),
+            "bytes at the peak",
+            "The kept bytes are right, the peak is not. What is alive while one segment runs "
+            "again?",
+        ),
+        Fact(
+            "changed_list",
+            int(observed["list"] != list(range(case["num_layers"]))),
+            "The list of layers is not as it was before.",
+            "Which of your lines puts something into `layers`, takes something out or moves it, "
+            "and who else may be using that list?",
+        ),
+    ]

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.checksums import checksum, wrong_rows
 from autograder.observing.comparing import num_different
@@ -18,6 +19,7 @@ from autograder.observing.u03.kept import (
     observe_kept,
     observe_numbers,
     random_tensors,
+    saved,
 )
 from course_utils.instruments.flop_count import operation_flops
 from course_utils.instruments.operands import tensors_in
@@ -25,19 +27,6 @@ from course_utils.reference.tiled_forward import tiled_forward
 
 APART, PARTS, FROZEN = "three tensors", "parts of one tensor", "values without a gradient"
 QKV = ("q", "k", "v")
-LABELS = {
-    "wrong_rows": "rows of the result that are wrong",
-    "changed_inputs": "inputs that are other numbers afterwards",
-    **{f"wrong_d{name}": f"rows of the gradient of {name} that are wrong" for name in QKV},
-    **{f"d{name}_checksum": f"the weighted sum of the gradient of {name}" for name in QKV},
-    "calls_of_forward": "calls of `forward` in both passes",
-    "saved_bytes": "the bytes that autograd keeps",
-    "copied_bytes": "the bytes of what autograd keeps beside q, k and v",
-    "unseen_bytes": "the bytes that live on where autograd does not see them",
-    "square_tensors": "There is a tensor of s × s numbers or more.",
-    "forward_flops": "FLOPs of the forward pass",
-    "backward_flops": "FLOPs of the backward pass",
-}
 
 
 def inputs_of(case: Case) -> list[Tensor]:
@@ -138,26 +127,113 @@ def _observe_work(
     }, gradients
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Rows and gradients beside the right ones, bytes, and FLOPs where all gradients are wanted."""
-    names = [name for name, each in zip(QKV, right["gradients"], strict=False) if each is not None]
-    ours = dict(zip(names, observed["gradients"], strict=True))
-    theirs = dict(zip(names, right["gradients"], strict=True))
-    missing = {name: torch.zeros_like(theirs[name]) for name in names if ours[name] is None}
-    ours |= missing
+    kept = kept_bytes(observed)
     square_bytes = 8 * case["seq_len"] ** 2
     is_seen = 2 * case["block"] <= case["seq_len"] and case["kind"] == APART
-    return {
-        "wrong_rows": wrong_rows(observed["result"], right["result"]) + observed["other_runs"],
-        "changed_inputs": sum(map(bool, observed["writes"])),
-        **{f"wrong_d{name}": wrong_rows(ours[name], theirs[name]) for name in names},
-        **{f"d{name}_checksum": checksum(ours[name], theirs[name]) for name in names},
-        "calls_of_forward": observed["calls"],
-        **kept_bytes(observed),
-        "square_tensors": int(is_seen and observed["largest_bytes"] >= square_bytes),
-        "forward_flops": observed["forward_flops"],
-        "backward_flops": _backward_flops(case, observed, right),
-    }
+    return [
+        Fact(
+            "wrong_rows",
+            wrong_rows(observed["result"], right["result"]) + observed["other_runs"],
+            "rows of the result that are wrong",
+            "What does `forward` return, and what do you hand on?",
+        ),
+        Fact(
+            "changed_inputs",
+            sum(map(bool, observed["writes"])),
+            "inputs that are other numbers afterwards",
+            "Which of your operations works in place, in either pass, and does the tensor that it "
+            "writes into share memory with `q`, `k` or `v`?",
+        ),
+        *_facts_of_gradients(observed["gradients"], right["gradients"]),
+        Fact(
+            "calls_of_forward",
+            observed["calls"],
+            "calls of `forward` in both passes",
+            "How often does your code call the given `forward`, in which of the two passes should "
+            "that be, and what does backward need of it?",
+        ),
+        saved(
+            kept["saved_bytes"],
+            "Other bytes are kept than those of five tensors. Which ones does your backward pass "
+            "read, and which of them are inputs?",
+        ),
+        Fact(
+            "copied_bytes",
+            kept["copied_bytes"],
+            "the bytes of what autograd keeps beside q, k and v",
+            "Only the result and the log-sum-exp should be kept beside `q`, `k` and `v`. Which "
+            "other tensor do you save, and which operation has made it?",
+        ),
+        Fact(
+            "unseen_bytes",
+            kept["unseen_bytes"],
+            "the bytes that live on where autograd does not see them",
+            "Something of yours lives on between the passes. Which name holds it?",
+        ),
+        Fact(
+            "forward_flops",
+            observed["forward_flops"],
+            "FLOPs of the forward pass",
+            "The result is right, and `forward` is not all that computes in the forward pass. What "
+            "else multiplies there?",
+        ),
+        Fact(
+            "backward_flops",
+            _backward_flops(case, observed, right),
+            "FLOPs of the backward pass",
+            "Gradients are right, and backward is not five products for each tile on and below the "
+            "diagonal. Which product is there twice, or for nothing?",
+        ),
+        Fact(
+            "square_tensors",
+            int(is_seen and observed["largest_bytes"] >= square_bytes),
+            "There is a tensor of s × s numbers or more.",
+            "Print the shape of every tensor that your two passes make. Which one is that large, "
+            "and how large is the largest that one tile needs?",
+        ),
+    ]
+
+
+def _facts_of_gradients(ours: list[Tensor | None], theirs: list[Tensor]) -> list[Fact]:
+    """Wrong rows of each gradient that is wanted, and then their checksums.
+
+    That of `v` comes last, and is missing where the values are frozen.
+    """
+    asked = (
+        (
+            "q",
+            "dq is the first that is wrong. Which of the five products of a tile give it, and is "
+            "each of their factors right?",
+        ),
+        ("k", "dq is right, dk is not. Which axis do you sum over for each of the two?"),
+        ("v", "dv is the first that is wrong. Which two matrices of a tile give it?"),
+    )
+    given = [
+        torch.zeros_like(right) if mine is None else mine
+        for mine, right in zip(ours, theirs, strict=True)
+    ]
+    compared = [*zip(asked, given, theirs, strict=False)]
+    wrong = [
+        Fact(
+            f"wrong_d{name}",
+            wrong_rows(mine, right),
+            f"rows of the gradient of {name} that are wrong",
+            ask,
+        )
+        for (name, ask), mine, right in compared
+    ]
+    sums = [
+        Fact(
+            f"d{name}_checksum",
+            checksum(mine, right),
+            f"the weighted sum of the gradient of {name}",
+            ask,
+        )
+        for (name, ask), mine, right in compared
+    ]
+    return wrong + sums
 
 
 def _backward_flops(case: Case, observed: Plain, right: Plain) -> int:

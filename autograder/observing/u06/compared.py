@@ -2,15 +2,9 @@
 
 from torch import Tensor
 
+from autograder.checking.fact import Fact
 from autograder.observing.checksums import checksum, wrong_rows
 from autograder.observing.observation import require_pair, require_tensor
-
-RESULT_LABELS = {
-    "wrong_rows": "rows of the result that are wrong",
-    "wrong_lse": "rows whose log-sum-exp is wrong",
-    "result_checksum": "the sum of all results, each with a weight of its own",
-    "lse_checksum": "the sum of all log-sum-exps, each with a weight of its own",
-}
 
 
 def pair_of_tensors(value: object) -> tuple[Tensor, Tensor]:
@@ -23,11 +17,35 @@ def pair_of_tensors(value: object) -> tuple[Tensor, Tensor]:
     return result.detach().double(), lse.detach().double()
 
 
-def beside(result: Tensor, lse: Tensor, right: tuple[Tensor, Tensor]) -> dict[str, float]:
-    """Wrong rows of both, and their checksums."""
-    return {
-        "wrong_rows": wrong_rows(result, right[0]),
-        "wrong_lse": wrong_rows(lse, right[1]),
-        "result_checksum": checksum(result, right[0]),
-        "lse_checksum": checksum(lse, right[1]),
-    }
+def facts_beside(
+    ours: tuple[Tensor, Tensor],
+    theirs: tuple[Tensor, Tensor],
+    *,
+    ask_of_result: str,
+    ask_of_lse: str,
+) -> list[Fact]:
+    """Wrong rows of a result and of its log-sum-exp, and the checksums of both."""
+    (result, lse), (right_result, right_lse) = ours, theirs
+    return [
+        Fact(
+            "wrong_rows",
+            wrong_rows(result, right_result),
+            "rows of the result that are wrong",
+            ask_of_result,
+        ),
+        Fact(
+            "wrong_lse", wrong_rows(lse, right_lse), "rows whose log-sum-exp is wrong", ask_of_lse
+        ),
+        Fact(
+            "result_checksum",
+            checksum(result, right_result),
+            "the sum of all results, each with a weight of its own",
+            ask_of_result,
+        ),
+        Fact(
+            "lse_checksum",
+            checksum(lse, right_lse),
+            "the sum of all log-sum-exps, each with a weight of its own",
+            ask_of_lse,
+        ),
+    ]

@@ -6,23 +6,17 @@ import torch
 from torch import Tensor
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.comparing import num_changed
 from autograder.observing.observation import errors_as_data
-from autograder.observing.u06.compared import RESULT_LABELS, beside
+from autograder.observing.u06.compared import facts_beside
 from course_utils.instruments import Machine
 
 SCENARIOS = ("ordinary", "extreme", "ragged", "traffic")
 LOUD, LOW = "scores of every size", "every score very low"
 UNWRITTEN = 7.5  # what lies in slow memory before anything is stored
 ARRAYS = ("q", "k", "v", "out", "lse")
-LABELS = {
-    **RESULT_LABELS,
-    "changed_inputs": "arrays among q, k and v that are other numbers afterwards",
-    "traffic_elements": "numbers loaded and stored",
-    "stored_elements": "numbers stored",
-    "live_elements": "numbers left in fast memory",
-}
 
 
 def inputs_of(case: Case) -> list[Tensor]:
@@ -61,14 +55,43 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     }
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Results beside the right ones; what was moved, where that counts: less is as good."""
     is_counted = case["scenario"] == "traffic"
     moved = observed["loaded"] + observed["stored"]
-    return {
-        **beside(observed["out"], observed["lse"], (right["out"], right["lse"])),
-        "changed_inputs": num_changed(observed["inputs"], inputs_of(case)),
-        "traffic_elements": max(moved, right["traffic_elements"]) if is_counted else 0,
-        "stored_elements": observed["stored"] if is_counted else 0,
-        "live_elements": observed["live"] if is_counted else 0,
-    }
+    return [
+        *facts_beside(
+            (observed["out"], observed["lse"]),
+            (right["out"], right["lse"]),
+            ask_of_result="Follow one wrong row of `out`. Which tiles of keys does its query meet, "
+            "what are the maximum and the sums after each tile, and which line stores the row?",
+            ask_of_lse="`out` is right, `lse` is not. Over which keys does the log-sum-exp of a "
+            "wrong row go, what was subtracted from their scores, and which line stores it?",
+        ),
+        Fact(
+            "changed_inputs",
+            num_changed(observed["inputs"], inputs_of(case)),
+            "arrays among q, k and v that are other numbers afterwards",
+            "Which of the five arrays do you store to, and which are given?",
+        ),
+        Fact(
+            "traffic_elements",
+            max(moved, right["traffic_elements"]) if is_counted else 0,
+            "numbers loaded and stored",
+            "Count loads and stores for each of the five arrays. Which array moves more often than "
+            "it has to, and in which of your two loops?",
+        ),
+        Fact(
+            "stored_elements",
+            observed["stored"] if is_counted else 0,
+            "numbers stored",
+            "How often do you store each row of `out` and of `lse`, and is anything else stored?",
+        ),
+        Fact(
+            "live_elements",
+            observed["live"] if is_counted else 0,
+            "numbers left in fast memory",
+            "Something stays in fast memory when you are done. Which name outside your function "
+            "still holds a tile?",
+        ),
+    ]

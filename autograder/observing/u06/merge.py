@@ -6,17 +6,14 @@ import torch
 from torch import Tensor
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.comparing import num_changed
 from autograder.observing.observation import errors_as_data
-from autograder.observing.u06.compared import RESULT_LABELS, beside, pair_of_tensors
+from autograder.observing.u06.compared import facts_beside, pair_of_tensors
 
 SCENARIOS = ("ordinary", "extreme", "empty")
 BY_HAND = "by hand"
-LABELS = {
-    **RESULT_LABELS,
-    "changed_inputs": "arguments that are other numbers afterwards",
-}
 
 
 def scores_and_values(case: Case) -> tuple[Tensor, Tensor]:
@@ -69,9 +66,21 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     return {"out": out, "lse": lse, "inputs": inputs}
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Numbers beside the right ones, and arguments that were changed."""
-    return {
-        **beside(observed["out"], observed["lse"], (right["out"], right["lse"])),
-        "changed_inputs": num_changed(observed["inputs"], inputs_of(case)),
-    }
+    return [
+        *facts_beside(
+            (observed["out"], observed["lse"]),
+            (right["out"], right["lse"]),
+            ask_of_result="Take one wrong row. For which sum of exponentials does each of its two "
+            "log-sum-exps stand, and which share of both sums together do you give to each part?",
+            ask_of_lse="The result is right, its log-sum-exp is not. For which sums do `lse_a` and "
+            "`lse_b` stand in a wrong row, and for which sum should the new one stand?",
+        ),
+        Fact(
+            "changed_inputs",
+            num_changed(observed["inputs"], inputs_of(case)),
+            "arguments that are other numbers afterwards",
+            "Which of your operations writes into the tensor that it is called on?",
+        ),
+    ]

@@ -9,9 +9,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.observation import errors_as_data
-from autograder.observing.u06.compared import RESULT_LABELS, beside, pair_of_tensors
+from autograder.observing.u06.compared import facts_beside, pair_of_tensors
 from course_utils.instruments.operands import tensors_in
 
 # Kinds of scores, by scenario.
@@ -22,7 +23,6 @@ KINDS = {
 }
 BY_HAND = "by hand"
 ALLOWED_BLOCKS = 2  # the one in use, and the next as it comes
-LABELS = {"blocks_too_many": "blocks in memory beyond the two allowed", **RESULT_LABELS}
 
 
 def inputs_of(case: Case) -> tuple[Tensor, Tensor]:
@@ -136,8 +136,23 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     return {"out": out, "lse": lse, "most_alive": _most_alive(case, alive)}
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Blocks beyond those allowed, and the numbers beside the right ones."""
-    excess = max(0, observed["most_alive"] - ALLOWED_BLOCKS)
-    numbers = beside(observed["out"], observed["lse"], (right["out"], right["lse"]))
-    return {"blocks_too_many": excess, **numbers}
+    return [
+        Fact(
+            "blocks_too_many",
+            max(0, observed["most_alive"] - ALLOWED_BLOCKS),
+            "blocks in memory beyond the two allowed",
+            "Earlier blocks are still in memory. Which of your names holds one when the next one "
+            "comes?",
+        ),
+        *facts_beside(
+            (observed["out"], observed["lse"]),
+            (right["out"], right["lse"]),
+            ask_of_result="Follow one wrong row from block to block. What are its maximum and its "
+            "two sums after each block, and which maximum was subtracted in each of the sums?",
+            ask_of_lse="The result is right, its log-sum-exp is not. Over which keys does it go in "
+            "a wrong row, what was subtracted from their scores, and which shape should the tensor "
+            "have?",
+        ),
+    ]

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.checking.precision import tolerance
 from autograder.observing.comparing import is_same
@@ -105,7 +106,7 @@ def _backward(trial: Trial, factors: Tensor) -> None:
     torch.stack(losses).sum().backward()
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> Plain:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """How many tensors have each flaw, and how far the masters have moved."""
     trial = trial_of(case)
     trained = [n for n in range(len(trial.weights)) if n != trial.idle]
@@ -118,18 +119,75 @@ def summarise(case: Case, observed: Plain, right: Plain) -> Plain:
         for n in range(len(trial.weights))
         if n == trial.idle
     )
-    return {
-        "gradients_left": sum(observed["has_gradient"]),
-        "in_fp32": sum(each.dtype != torch.bfloat16 for each in weights),
-        "moved": sum(before != after for before, after in observed["addresses"]),
-        "frozen": sum(observed["frozen"]),
-        "way": _way(trial, masters, right["masters"]),
-        "wrong_masters": is_right.count(False),
-        "wrong_weights": follows.count(False),
-        "weights_elsewhere": sum(not (f or s) for f, s in zip(follows, stays, strict=True)),
-        "idle_changed": num_idle_changed,
-        "too_much": int(observed["working_bytes"] > right["most_working_bytes"][0]),
-    }
+    return [
+        Fact(
+            "way",
+            _way(trial, masters, right["masters"]),
+            "the masters' move, as a multiple of the right one",
+            "By how much should each master change in one step, and which of your lines changes "
+            "the tensor in `masters` itself?",
+        ),
+        Fact(
+            "wrong_masters",
+            is_right.count(False),
+            "wrong masters",
+            "The masters are not where fp32 steps lead. In which precision do gradients meet them, "
+            "and which step is taken?",
+        ),
+        Fact(
+            "gradients_left",
+            sum(observed["has_gradient"]),
+            "gradients not freed",
+            "What does `.grad` of each weight and of each master hold when `update` returns, and "
+            "which line frees it?",
+        ),
+        Fact(
+            "in_fp32",
+            sum(each.dtype != torch.bfloat16 for each in weights),
+            "weights in fp32",
+            "Which type does each weight have before and after `update`, and which of your lines "
+            "changes more of a weight than its numbers?",
+        ),
+        Fact(
+            "moved",
+            sum(before != after for before, after in observed["addresses"]),
+            "tensors in new memory",
+            "Compare `data_ptr()` of every weight and master before and after `update`. Which of "
+            "your lines gives one of them new memory?",
+        ),
+        Fact(
+            "frozen",
+            sum(observed["frozen"]),
+            "weights that no longer require a gradient",
+            "Weights no longer require a gradient. Which of your lines made new tensors of them?",
+        ),
+        Fact(
+            "wrong_weights",
+            follows.count(False),
+            "weights that are not their masters rounded",
+            "Weights are not their masters rounded. When are they written, and from what?",
+        ),
+        Fact(
+            "weights_elsewhere",
+            sum(not (f or s) for f, s in zip(follows, stays, strict=True)),
+            "weights that change otherwise",
+            "Which of your lines write to a weight, and where do the numbers that they write come "
+            "from?",
+        ),
+        Fact(
+            "idle_changed",
+            num_idle_changed,
+            "weights changed without a gradient",
+            "A weight without a gradient has moved. Who changes it, and from what?",
+        ),
+        Fact(
+            "too_much",
+            int(observed["working_bytes"] > right["most_working_bytes"][0]),
+            "Too many gradients are in fp32 at once.",
+            "How many tensors in fp32 has `update` made when it comes to the last weight, and how "
+            "many of them are still alive?",
+        ),
+    ]
 
 
 def _is_same(one: Tensor, other: Tensor) -> bool:

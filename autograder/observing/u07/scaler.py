@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.observation import (
     errors_as_data,
@@ -27,22 +28,6 @@ BAD = {"inf": math.inf, "nan": math.nan}
 HUGE, HUGE_RATE = 2.0**127, 2.0**-127
 
 Gradients = list[list[float] | None]
-
-LABELS = {
-    "not_scaled": "losses that are not multiplied by the scale",
-    "losses_changed": "losses modified in place",
-    "gone": "good steps after which gradients are gone",
-    "wrong_first": "good steps with wrong gradients in the first group",
-    "wrong_second": "good steps with wrong gradients in the second group",
-    "doublings": "doublings too many of the gradients",
-    "steps": "steps of the optimizer",
-    "wrong_weights": "steps after which weights are wrong",
-    "other_scales": "steps after which the scale is wrong",
-    "sum_of_scales": "the scales of all steps together",
-    "wrong_returns": "steps with a wrong return value",
-    "gone_when_skipped": "skipped steps after which gradients are gone",
-    "wrong_when_skipped": "skipped steps with wrong gradients",
-}
 
 
 class Trial:
@@ -122,30 +107,105 @@ def _observed(trial: Trial, scaler: Any, step: str) -> dict[str, Any]:
     }
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> Plain:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """How many steps have each flaw, and all scales together."""
     steps = right["of_torch"]
     pairs = [*zip(observed, steps, strict=True)]
     good = [(ours, theirs) for ours, theirs in pairs if theirs["is_good"]]
     skipped = [pair for pair in pairs if not pair[1]["is_good"]]
     is_counted = case["scenario"] == "overflow"
-    return {
-        "not_scaled": sum(not _is_scaled(each) for each in observed),
-        "losses_changed": sum(not _is_same(each["after"], each["loss"]) for each in observed),
-        "gone": sum(_num_there(ours) != _num_there(theirs) for ours, theirs in good),
-        "wrong_first": sum(_is_other(0, *pair) for pair in good),
-        "wrong_second": sum(_is_other(1, *pair) for pair in good),
-        "doublings": sum(_doublings(*pair) for pair in good),
-        "steps": observed[-1]["num_steps"],
-        "wrong_weights": sum(ours["weights"] != theirs["weights"] for ours, theirs in pairs),
-        "other_scales": sum(ours["scale"] != theirs["scale"] for ours, theirs in pairs),
-        "sum_of_scales": sum(each["scale"] for each in observed),
-        "wrong_returns": sum(ours["returned"] is not theirs["is_good"] for ours, theirs in pairs),
-        "gone_when_skipped": is_counted
-        * sum(_num_there(ours) != _num_there(theirs) for ours, theirs in skipped),
-        "wrong_when_skipped": is_counted
-        * sum(_is_other(0, *pair) or _is_other(1, *pair) for pair in skipped),
-    }
+    return [
+        Fact(
+            "not_scaled",
+            sum(not _is_scaled(each) for each in observed),
+            "losses that are not multiplied by the scale",
+            "What does `scaled` return, a new tensor or an old one?",
+        ),
+        Fact(
+            "losses_changed",
+            sum(not _is_same(each["after"], each["loss"]) for each in observed),
+            "losses modified in place",
+            "Which operation in `scaled` writes into the loss that came in, and who else may read "
+            "that loss afterwards?",
+        ),
+        Fact(
+            "gone",
+            sum(_num_there(ours) != _num_there(theirs) for ours, theirs in good),
+            "good steps after which gradients are gone",
+            "What does a good step do to `.grad` besides dividing it, and who clears gradients in "
+            "a training loop?",
+        ),
+        Fact(
+            "wrong_first",
+            sum(_is_other(0, *pair) for pair in good),
+            "good steps with wrong gradients in the first group",
+            "Gradients are wrong when the optimizer looks at them. By what are they divided, and "
+            "how often in one step?",
+        ),
+        Fact(
+            "wrong_second",
+            sum(_is_other(1, *pair) for pair in good),
+            "good steps with wrong gradients in the second group",
+            "Gradients of the first group are right. Which groups and which weights does `step` go "
+            "through, and what does it do to a gradient of the second group?",
+        ),
+        Fact(
+            "doublings",
+            sum(_doublings(*pair) for pair in good),
+            "doublings too many of the gradients",
+            "By which factor is a gradient too large or too small after a good step, and how does "
+            "that factor compare with the scale?",
+        ),
+        Fact(
+            "steps",
+            observed[-1]["num_steps"],
+            "steps of the optimizer",
+            "The optimizer takes another number of steps. What is in the gradients of a step that "
+            "it should skip?",
+        ),
+        Fact(
+            "wrong_weights",
+            sum(ours["weights"] != theirs["weights"] for ours, theirs in pairs),
+            "steps after which weights are wrong",
+            "The number of steps is right, the weights are not. In which steps does the optimizer "
+            "run, and what is in every gradient at that moment?",
+        ),
+        Fact(
+            "other_scales",
+            sum(ours["scale"] != theirs["scale"] for ours, theirs in pairs),
+            "steps after which the scale is wrong",
+            "The scale is wrong after some step. Go through the steps by hand: how many good ones "
+            "have been in a row, and who starts the count again?",
+        ),
+        Fact(
+            "sum_of_scales",
+            sum(each["scale"] for each in observed),
+            "the scales of all steps together",
+            "Write the scale after each step beside the one that the rule gives by hand. After "
+            "which step do they first differ, and was that step taken or skipped?",
+        ),
+        Fact(
+            "wrong_returns",
+            sum(ours["returned"] is not theirs["is_good"] for ours, theirs in pairs),
+            "steps with a wrong return value",
+            "What does `step` return after a good step and after a skipped one, on every path "
+            "through your code?",
+        ),
+        Fact(
+            "gone_when_skipped",
+            is_counted * sum(_num_there(ours) != _num_there(theirs) for ours, theirs in skipped),
+            "skipped steps after which gradients are gone",
+            "Which line of a skipped step sets `.grad` of a weight, and who clears gradients in a "
+            "training loop?",
+        ),
+        Fact(
+            "wrong_when_skipped",
+            is_counted * sum(_is_other(0, *pair) or _is_other(1, *pair) for pair in skipped),
+            "skipped steps with wrong gradients",
+            "Look at every gradient after a skipped step. Which ones has `step` divided by the "
+            "scale, and does anything else change them?",
+        ),
+    ]
 
 
 def _is_scaled(step: Plain) -> bool:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.observation import errors_as_data, require_tensor
 
@@ -30,18 +31,58 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     return {"results": results, "of_one": require_tensor(of_one), "x": x, "random": random}
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> Plain:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Flaws; mean, smallest and largest result, whose sum is exact in float64."""
     results, arguments = observed["results"], all_chances(case["x"])
     afterwards = (observed["x"], observed["random"])
     is_twice = results.numel() != NUM_CHANCES
     exact = torch.zeros(SHAPE, dtype=torch.float64) if is_twice else results.double()
-    return {
-        "twice": int(is_twice),
-        "not_from_random": int(len(observed["of_one"].float().view(torch.int32).unique()) > 1),
-        "not_bf16": int(not is_twice and results.dtype != torch.bfloat16),
-        "changed": int(not all(map(torch.equal, afterwards, arguments))),
-        "mean": exact.mean().item(),
-        "smallest": exact.min().item(),
-        "largest": exact.max().item(),
-    }
+    return [
+        Fact(
+            "twice",
+            int(is_twice),
+            "There are twice as many numbers as in x.",
+            "Print shape and type of every tensor on the way to your result. Which line doubles "
+            "the number of elements?",
+        ),
+        Fact(
+            "not_from_random",
+            int(len(observed["of_one"].float().view(torch.int32).unique()) > 1),
+            "Equal random numbers give different results.",
+            "On what does a result depend besides its own number in `x` and its own in `random`: "
+            "another generator, its place in the tensor, an earlier call?",
+        ),
+        Fact(
+            "not_bf16",
+            int(not is_twice and results.dtype != torch.bfloat16),
+            "The results are not in bf16.",
+            "Which type does your last operation give, and which one does the exercise ask for?",
+        ),
+        Fact(
+            "changed",
+            int(not all(map(torch.equal, afterwards, arguments))),
+            "x or random has changed.",
+            "Which of your operations works in place, and does the tensor that it writes into "
+            "share memory with `x` or with `random`?",
+        ),
+        Fact(
+            "mean",
+            exact.mean().item(),
+            "the mean",
+            "The mean is off. How many of the 65,536 random numbers should lead to the upper "
+            "neighbour, and for how many does your comparison hold?",
+        ),
+        Fact(
+            "smallest",
+            exact.min().item(),
+            "the smallest result",
+            "The lower neighbour is another number. Which bits of x does bf16 keep?",
+        ),
+        Fact(
+            "largest",
+            exact.max().item(),
+            "the largest result",
+            "The upper neighbour is another number. What has to be added to the bits that bf16 "
+            "keeps?",
+        ),
+    ]

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from autograder.checking import plain_data
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.checking.result_form import WrongForm
 from autograder.observing.comparing import num_different
@@ -18,7 +19,13 @@ from autograder.observing.observation import (
     require_one_number,
     undisturbed,
 )
-from autograder.observing.u08.ragged_batches import batch_of, model_of, times_too_much
+from autograder.observing.u08.ragged_batches import (
+    batch_of,
+    micro_batches_held,
+    model_of,
+    sequences_too_many,
+    times_too_much,
+)
 from course_utils.instruments import trace_memory
 
 WITH_GRADIENTS = ("existing gradients", "memory")
@@ -63,7 +70,7 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     }
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Loss and gradients against the whole batch's, passes, and what is held too much.
 
     Bytes above those needed are counted in micro-batches or in sets of gradients, whichever is
@@ -71,7 +78,7 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
     """
     gradients, sizes = observed["gradients"], observed["sizes"]
     num_needed, num_all = right["passes"]
-    numbers = {"loss": observed["loss"], "gradient_length": length_of(gradients)}
+    loss, length = observed["loss"], length_of(gradients)
     is_new = [
         old is None and new is not None for old, new in zip(right["before"], gradients, strict=True)
     ]
@@ -81,15 +88,82 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
         name, unit = max(zip(held, units, strict=True), key=lambda pair: pair[1])
         held[name] = times_too_much(observed["peak_bytes"] - needed, unit)
     batch = batch_of(case["lengths"], case["vocab_size"])
-    return {
-        "changed_batch": int(not all(map(torch.equal, batch, observed["batch"]))),
-        "not_numbers": int(any(map(math.isnan, numbers.values()))),
-        **{name: 0.0 if math.isnan(each) else each for name, each in numbers.items()},
-        "wrong_gradients": num_different(gradients, right["gradients"]),
-        "new_gradients": 0 if num_needed else sum(is_new),
-        "sequences_too_many": max(0, max(sizes, default=0) - case["micro_batch_size"]),
-        "passes_missing": max(0, num_needed - len(sizes)),
-        "passes_too_many": max(0, len(sizes) - num_all),
-        "other_sizes": (Counter(sizes) - Counter(right["sizes"])).total(),
-        **held,
-    }
+    ask_of_gradients = (
+        "Gradients are not those of the whole batch. By what is the loss of one micro-batch "
+        "divided?"
+    )
+    return [
+        Fact(
+            "changed_batch",
+            int(not all(map(torch.equal, batch, observed["batch"]))),
+            "changes to ids or targets (0 no, 1 yes)",
+            "Which of your lines writes into `ids` or `targets`, or into a slice that shares "
+            "memory with one of them?",
+        ),
+        Fact(
+            "not_numbers",
+            int(math.isnan(loss) or math.isnan(length)),
+            "nan or inf in the loss or a gradient (0 no, 1 yes)",
+            "Print the loss and the gradients after each micro-batch. Where does the first nan "
+            "appear, and which mean or which division gives it?",
+        ),
+        Fact(
+            "loss",
+            _zero_if_nan(loss),
+            "the loss that is returned",
+            "The loss that you return is another number. Over which targets is it a mean?",
+        ),
+        Fact(
+            "gradient_length",
+            _zero_if_nan(length),
+            "the norm of what is in grad",
+            ask_of_gradients,
+        ),
+        Fact(
+            "wrong_gradients",
+            num_different(gradients, right["gradients"]),
+            "parameters with a wrong gradient in grad",
+            ask_of_gradients,
+        ),
+        Fact(
+            "new_gradients",
+            0 if num_needed else sum(is_new),
+            "gradients that are made without any target",
+            "No target of this batch counts. Which of your lines still puts a tensor into `grad` "
+            "where there was None?",
+        ),
+        sequences_too_many(max(0, max(sizes, default=0) - case["micro_batch_size"])),
+        Fact(
+            "passes_missing",
+            max(0, num_needed - len(sizes)),
+            "missing forward passes",
+            "How many micro-batches with targets has the batch, and which of them do you not hand "
+            "to `model(…)`?",
+        ),
+        Fact(
+            "passes_too_many",
+            max(0, len(sizes) - num_all),
+            "forward passes too many",
+            "Print which sequences each call of the model gets. Which of them come twice, or in a "
+            "smaller micro-batch than the exercise asks for?",
+        ),
+        Fact(
+            "other_sizes",
+            (Counter(sizes) - Counter(right["sizes"])).total(),
+            "passes of other sizes than full micro-batches and the remainder",
+            "How many sequences does each call of the model get, and how many are left over for "
+            "the last micro-batch?",
+        ),
+        micro_batches_held(held["micro_batches_held"]),
+        Fact(
+            "gradients_held",
+            held["gradients_held"],
+            "sets of gradients that are kept needlessly",
+            "Which tensors as large as all gradients together exist besides `grad`, and which of "
+            "your lines makes them?",
+        ),
+    ]
+
+
+def _zero_if_nan(number: float) -> float:
+    return 0.0 if math.isnan(number) else number

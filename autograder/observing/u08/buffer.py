@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from autograder.checking import plain_data
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.checking.precision import is_same_number, tolerance
 from autograder.observing.comparing import is_same
@@ -90,21 +91,54 @@ def _required(buffers: Any) -> list[Tensor]:
     return buffers
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Buffers and sums against the right ones; which is whose is clear only of as many."""
     buffers, sums = observed["buffers"], right["sums"]
     before, peak = observed["live_bytes"]
     pairs = zip(buffers, sums, strict=True) if len(buffers) == len(sums) else ()
     length = math.hypot(*(float(each.double().norm()) for each in buffers))
     is_right = is_same_number(length, right["length"], SUMMED)
-    return {
-        "buffers": len(buffers),
-        "buffers_not_fp32": sum(each.dtype != torch.float32 for each in buffers),
-        "gradients_left": sum(observed["has_gradient"]),
-        "wrong_sums": sum(not _is_near(*pair) for pair in pairs),
-        "length": right["length"] if is_right else length,
-        "gradients_at_once": int(peak - before > WEIGHTS_AT_ONCE * 2 * case["width"] ** 2),
-    }
+    return [
+        Fact(
+            "buffers",
+            len(buffers),
+            ask="Print the name of each parameter for which you make a buffer. Which of these ever "
+            "get a gradient, and is any parameter there twice or not at all?",
+        ),
+        Fact(
+            "buffers_not_fp32",
+            sum(each.dtype != torch.float32 for each in buffers),
+            "buffers of another precision than fp32",
+            "In which precision is a sum kept, and who decides that where a buffer is made?",
+        ),
+        Fact(
+            "gradients_left",
+            sum(observed["has_gradient"]),
+            "parameters with a gradient left in grad",
+            "What is in `grad` of each parameter after the first backward pass, and what after "
+            "later ones? Which line frees it?",
+        ),
+        Fact(
+            "wrong_sums",
+            sum(not _is_near(*pair) for pair in pairs),
+            "buffers that do not hold the sum of their gradients",
+            "Sums are not those of all gradients. When is one added, and is it still in grad "
+            "afterwards?",
+        ),
+        Fact(
+            "length",
+            right["length"] if is_right else length,
+            "the norm of all buffers together",
+            "Add up one number of a gradient by hand over all backward passes. What does the "
+            "buffer hold in its place, and in which precision was each addition made?",
+        ),
+        Fact(
+            "gradients_at_once",
+            int(peak - before > WEIGHTS_AT_ONCE * 2 * case["width"] ** 2),
+            "passes with all bf16 gradients in memory at once",
+            "All bf16 gradients are there together. At which moment can one of them go?",
+        ),
+    ]
 
 
 def _is_near(mine: Tensor, other: Tensor) -> bool:

@@ -4,6 +4,7 @@ from typing import Any
 
 from autograder.checking import plain_data
 from autograder.checking.exercise_check import Case, call
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 
 WANTED = "wanted a list of one number for each sequence"
@@ -25,6 +26,15 @@ def observe(answer: Any, case: Case) -> list[Any]:
     return got
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, Any]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Each number under the name of its sequence."""
-    return dict(zip(right, observed, strict=True))
+    return [
+        Fact(
+            name,
+            each,
+            f"a token of sequence {number}",
+            "Which micro-batch does this sequence belong to, over how many tokens does that "
+            "micro-batch take its mean, and how many such means does the rule add up?",
+        )
+        for number, (name, each) in enumerate(zip(right, observed, strict=True), 1)
+    ]

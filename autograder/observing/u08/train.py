@@ -11,10 +11,17 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from autograder.checking import plain_data
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.checking.result_form import WrongForm, is_number, require_form
 from autograder.observing.observation import errors_as_data, length_of, undisturbed
-from autograder.observing.u08.ragged_batches import batch_of, model_of, times_too_much
+from autograder.observing.u08.ragged_batches import (
+    batch_of,
+    micro_batches_held,
+    model_of,
+    sequences_too_many,
+    times_too_much,
+)
 from course_utils.instruments import trace_memory
 
 WIDTH, VOCAB_SIZE = 4, 7
@@ -22,20 +29,6 @@ LONG, WIDTH_OF_LONG = 200, 16  # so that activations take more memory than all e
 LEARNING_RATE, MOMENTUM = 0.3, 0.5
 # Clipping may add a millionth to the norm, as PyTorch's does, or not.
 TOLERANCE = 1e-4
-
-LABELS = {
-    "not_numbers": "nan or inf among the weights (0 no, 1 yes)",
-    "steps": "steps of the optimizer",
-    "schedule_steps": "steps of the scheduler",
-    "right_steps": "correct steps before the first wrong one",
-    "weights_moved": "how far the weights moved in all",
-    "wrong_weights": "weights that are wrong at the end",
-    "results": "entries in the list",
-    "wrong_results": "wrong entries in the list",
-    "reported": "the sum of all losses in the list",
-    "sequences_too_many": "sequences too many in a pass",
-    "micro_batches_held": "micro-batches whose activations are kept needlessly",
-}
 
 
 def is_long(case: Case) -> bool:
@@ -135,7 +128,7 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     }
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Steps taken, where they led, how many were right before one was not; report and memory."""
     path, results = observed["path"], observed["results"]
     pairs = zip(path, right["path"], strict=False)
@@ -150,21 +143,71 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
     if is_long(case):
         needed, kept = right["bytes"]
         held = times_too_much(observed["peak_bytes"] - needed, kept)
-    return {
-        "not_numbers": int(not math.isfinite(moved)),
-        "steps": len(path),
-        "schedule_steps": observed["schedule_steps"],
-        "right_steps": len(list(good)),
-        "weights_moved": moved if math.isfinite(moved) else 0.0,
-        "wrong_weights": sum(not _is_near(*pair) for pair in weights),
-        "results": len(results),
-        "wrong_results": sum(
-            not _is_same(*pair) for pair in zip(results, right["report"], strict=False)
+    return [
+        Fact(
+            "not_numbers",
+            int(not math.isfinite(moved)),
+            "nan or inf among the weights (0 no, 1 yes)",
+            "Which numbers of a group must be finite before the optimizer steps, and what is left "
+            "in the gradients when the next group begins?",
         ),
-        "reported": right["reported"] if is_right else reported,
-        "sequences_too_many": too_many if case["scenario"] == "accumulation" else 0,
-        "micro_batches_held": held,
-    }
+        Fact(
+            "steps",
+            len(path),
+            "steps of the optimizer",
+            "The optimizer takes another number of steps. After which micro-batches is a group "
+            "full, and what of the last group?",
+        ),
+        Fact(
+            "schedule_steps",
+            observed["schedule_steps"],
+            "steps of the scheduler",
+            "The scheduler takes another number of steps. Which event does it count?",
+        ),
+        Fact(
+            "right_steps",
+            len(list(good)),
+            "correct steps before the first wrong one",
+            "Look at the first wrong step. What is in the gradients when its group begins, by what "
+            "is each loss divided, and what happens between the last backward and the optimizer's "
+            "step?",
+        ),
+        Fact(
+            "weights_moved",
+            moved if math.isfinite(moved) else 0.0,
+            "how far the weights moved in all",
+            "How far does each step move the weights, and which of gradient, clipping and learning "
+            "rate explains the difference?",
+        ),
+        Fact(
+            "wrong_weights",
+            sum(not _is_near(*pair) for pair in weights),
+            "weights that are wrong at the end",
+            "The weights have moved by the right distance to another place. Does each parameter "
+            "keep its share of the gradient, and do you change weights after a step?",
+        ),
+        Fact(
+            "results",
+            len(results),
+            "entries in the list",
+            "How many groups are there, and what do you append for a group that makes no step?",
+        ),
+        Fact(
+            "wrong_results",
+            sum(not _is_same(*pair) for pair in zip(results, right["report"], strict=False)),
+            "wrong entries in the list",
+            "What is each entry of the list, and from which moment are its numbers?",
+        ),
+        Fact(
+            "reported",
+            right["reported"] if is_right else reported,
+            "the sum of all losses in the list",
+            "Over which targets is each loss in your list a mean, and which groups does the list "
+            "leave out or count twice?",
+        ),
+        sequences_too_many(too_many if case["scenario"] == "accumulation" else 0),
+        micro_batches_held(held),
+    ]
 
 
 def _is_near(ours: Tensor, theirs: Tensor) -> bool:

@@ -1,16 +1,24 @@
 """Gradients summed after the backward pass: the gradients of each rank, and what it did."""
 
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.comparing import is_equal, num_different
 from autograder.observing.observation import errors_as_data, length_of, undisturbed
-from autograder.observing.replay import replay
-from autograder.observing.u09.on_ranks import cluster_of, most_calls, record_on_ranks
+from autograder.observing.replay import forged, replay
+from autograder.observing.u09.on_ranks import (
+    bytes_in_calls,
+    calls_made,
+    cluster_of,
+    most_calls,
+    record_on_ranks,
+)
 
 Gradients = list[Tensor | None]
 
@@ -116,23 +124,89 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     return observe_gradients(answer, ranks_of(case))
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Gradients against those of the whole batch, and what was communicated for them."""
+    return facts_of_gradients(
+        case,
+        observed,
+        right,
+        ask_calls="How many parameters require a gradient, and how often is each of them sent?",
+        ask_length="The gradient has another length. What is in grad before the call, and is "
+        "anything divided?",
+    )
+
+
+def facts_of_gradients(
+    case: Case, observed: Plain, right: Plain, *, ask_calls: str, ask_length: str
+) -> list[Fact]:
+    """What counts however many calls an exercise asks for, with its own two questions."""
     gradients, whole = observed["gradients"], right["gradients"]
     pairs = [pair for of_rank in gradients for pair in zip(of_rank, whole, strict=True)]
-    of_frozen = map(num_other, observed["frozen"], right["frozen"])
     run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
-    return {
-        "missing": sum(ours is None for ours, _ in pairs),
-        "other_shapes": sum(ours is not None and ours.shape != each.shape for ours, each in pairs),
-        "calls": most_calls(run),
-        "bytes": sum(each.num_bytes for each in run.communications()),
-        "length": length_of(gradients[0]),
-        "length_on_last": length_of(gradients[-1]),
-        "changed_frozen": sum(of_frozen),
-        "wrong_ranks": sum(num_different(of_rank, whole) > 0 for of_rank in gradients),
-        "forged_calls": forged_calls,
-    }
+    return [
+        missing(
+            sum(ours is None for ours, _ in pairs),
+            "A gradient is None afterwards. Which given function makes zeros of it, and on which "
+            "ranks?",
+        ),
+        Fact(
+            "other_shapes",
+            sum(ours is not None and ours.shape != each.shape for ours, each in pairs),
+            "gradients that lack their parameter's shape",
+            "Which tensor is in `grad` afterwards, and which of your lines gave it its shape?",
+        ),
+        calls_made(most_calls(run), ask_calls),
+        bytes_in_calls(run),
+        length(gradients, ask_length),
+        length_on_last(gradients),
+        changed_frozen(observed, right, "frozen parameters whose grad has changed, on all ranks"),
+        wrong_ranks(gradients, whole),
+        forged(forged_calls),
+    ]
+
+
+def missing(num_gradients: int, ask: str) -> Fact:
+    """Gradients that nobody has filled."""
+    return Fact("missing", num_gradients, "gradients that are None afterwards", ask)
+
+
+def length(gradients: Sequence[Gradients], ask: str) -> Fact:
+    """The length of the gradient on the first of all ranks."""
+    return Fact("length", length_of(gradients[0]), "the length of rank 0's gradient", ask)
+
+
+def length_on_last(gradients: Sequence[Gradients]) -> Fact:
+    """The length of the gradient on the last rank, compared where that on the first is right."""
+    return Fact(
+        "length_on_last",
+        length_of(gradients[-1]),
+        "the length of the last rank's gradient",
+        "Rank 0 ends with a gradient of the right length, the last rank does not. What is "
+        "different there: the tensors that go into your calls, or what becomes of `grad` outside "
+        "of them?",
+    )
+
+
+def wrong_ranks(gradients: Sequence[Gradients], whole: Gradients) -> Fact:
+    """Ranks with another gradient, compared where the first and the last have the right length."""
+    return Fact(
+        "wrong_ranks",
+        sum(num_different(of_rank, whole) > 0 for of_rank in gradients),
+        "ranks without the gradient of the whole batch",
+        "The lengths of the first and the last rank's gradient are right. Does each number stand "
+        "in the parameter that it belongs to, and do the ranks in between have the same numbers?",
+    )
+
+
+def changed_frozen(observed: Plain, right: Plain, label: str) -> Fact:
+    """Frozen parameters of all ranks that have not kept their gradient, or None."""
+    return Fact(
+        "changed_frozen",
+        sum(map(num_other, observed["frozen"], right["frozen"])),
+        label,
+        "A frozen parameter should keep the `grad` that it came with, even if that is None. Which "
+        "of your lines reaches that parameter?",
+    )
 
 
 def num_other(ours: Gradients, theirs: Gradients) -> int:

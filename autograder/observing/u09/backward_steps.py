@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from autograder.checking.error_hints import TOO_EARLY
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.comparing import num_different
 from autograder.observing.observation import whole_numbers
@@ -23,6 +24,10 @@ from autograder.observing.u09.on_ranks import record_on_cluster
 from course_utils.distributed import ClusterRun, Comm, Event, Link, Network, VirtualCluster
 
 NUM_ROWS = 2
+
+WHEN_SUMS_COME_BACK = (
+    "Gradients are not the sum over all ranks. When do the sums come back, and into which tensors?"
+)
 
 
 class Ready(NamedTuple):
@@ -151,16 +156,6 @@ def state_of(model: nn.Module) -> Plain:
     return {"weights": [each.detach().clone() for each in model.parameters()], "flags": flags}
 
 
-def changes_model(states: Iterable[Plain], theirs: Plain) -> int:
-    """1 if a rank's model has other weights or flags than it should, else 0."""
-    return int(
-        any(
-            ours["flags"] != theirs["flags"] or num_different(ours["weights"], theirs["weights"])
-            for ours in states
-        )
-    )
-
-
 def count_backward(loss: Tensor, passes: list[int]) -> Tensor:
     """The same loss; each backward pass through it counts in the one number of the list."""
 
@@ -215,11 +210,93 @@ def _waits_in_backward(log: Sequence[Event]) -> int:
     return sum(event.kind == "wait" for event in log[:last])
 
 
-def compute_seconds(run: ClusterRun) -> float:
-    """How long all ranks compute together."""
-    return sum(run.compute_seconds(rank) for rank in range(run.num_ranks))
-
-
 def num_wrong(results: Iterable[Sequence[Tensor | None]], theirs: Sequence[Tensor]) -> int:
     """How many gradients of all ranks are not those of the whole batch."""
     return sum(num_different(ours, theirs) for ours in results)
+
+
+def backward_passes(observed: Plain) -> Fact:
+    """How often rank 0 goes back through the loss that it was given."""
+    return Fact(
+        "backward_passes",
+        observed["passes"][0][0],
+        "backward passes through the loss",
+        "How often does backward run from the loss that comes in, and which of your lines starts "
+        "it?",
+    )
+
+
+def gradient_length(length: float, ask: str) -> Fact:
+    """The length of all gradients of a rank as one vector."""
+    return Fact("gradient_length", length, "the length of the gradient", ask)
+
+
+def wrong_gradients(num_gradients: int, ask: str) -> Fact:
+    """Gradients of all ranks that are not those of the whole batch."""
+    label = "gradients that are not the sum of all ranks'"
+    return Fact("wrong_gradients", num_gradients, label, ask)
+
+
+def other_buckets(num_buckets: int, ask: str) -> Fact:
+    """Buckets that do not have the bytes of the bucket that should be in their place."""
+    return Fact("other_buckets", num_buckets, "buckets with the wrong bytes", ask)
+
+
+def waits(
+    run: ClusterRun,
+    ask: str = "Which line waits for a bucket while backward still computes, and who needs that "
+    "sum so early?",
+) -> Fact:
+    """Waits in backward, of the rank that has the most."""
+    return Fact("waits", most_waits_in_backward(run), "waits before backward is over", ask)
+
+
+def step_seconds(run: ClusterRun, ask: str) -> Fact:
+    """The virtual time of the step."""
+    return Fact("step_seconds", run.step_seconds, "the seconds of the step", ask)
+
+
+def compute_seconds(run: ClusterRun) -> Fact:
+    """How long all ranks compute together."""
+    return Fact(
+        "compute_seconds",
+        sum(run.compute_seconds(rank) for rank in range(run.num_ranks)),
+        "the seconds that all ranks compute",
+        "A rank has to compute one backward pass through the loss that comes in. Which of your "
+        "lines makes it compute more, or leaves some of that out?",
+    )
+
+
+def changes_model(states: Iterable[Plain], theirs: Plain) -> Fact:
+    """Whether a rank's model has other weights or flags than it should."""
+    has_changed = any(
+        ours["flags"] != theirs["flags"] or num_different(ours["weights"], theirs["weights"])
+        for ours in states
+    )
+    return Fact(
+        "changes_model",
+        int(has_changed),
+        "Weights, requires_grad or the mode are not as they were before.",
+        "Which of your lines writes to a parameter, to its `requires_grad` or to the model's mode, "
+        "where only `grad` should change?",
+    )
+
+
+def left_behind(observed: Plain, right: Plain) -> list[Fact]:
+    """What a backward in buckets leaves changed of the model: its state and its hooks."""
+    return [
+        changes_model(observed["states"], right["state"]),
+        Fact(
+            "hooks_left",
+            observed["num_hooks"],
+            "hooks that are left afterwards",
+            "Which hooks does your function set, and what removes each of them before it returns?",
+        ),
+        Fact(
+            "hooks_after_error",
+            observed["num_hooks_after_error"],
+            "hooks that are left after an error in backward",
+            "Where backward raises an error, the lines after it do not run. What takes your hooks "
+            "off then?",
+        ),
+    ]

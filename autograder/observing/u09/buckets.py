@@ -3,20 +3,29 @@
 from typing import Any
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.observation import errors_as_data, length_of, undisturbed
-from autograder.observing.replay import replay
+from autograder.observing.replay import forged, replay
 from autograder.observing.u09.backward_steps import (
+    WHEN_SUMS_COME_BACK,
+    Ready,
+    backward_passes,
     calls,
-    changes_model,
     compute_seconds,
     explain_early_hooks,
+    gradient_length,
     job_of,
-    most_waits_in_backward,
+    left_behind,
     num_early_hooks,
     num_wrong,
     observe_step,
+    other_buckets,
+    step_seconds,
+    waits,
+    wrong_gradients,
 )
+from course_utils.distributed import ClusterRun
 
 
 @errors_as_data
@@ -37,28 +46,75 @@ def observe(answer: Any, case: Case) -> object:
     return observed | {"num_early_hooks": num_early_hooks(models)}
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> Plain:
-    """Gradients, collectives and their moments, beside what is right."""
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
+    """Gradients, collectives and their moments, beside what is right.
+
+    Overlap counts for nothing where gradients or buckets are wrong.
+    """
     run, forged_calls = replay(observed["logs"], job_of(case).cluster())
     gradients = observed["gradients"]
     sent, wrong = calls(run.of(0)), num_wrong(gradients, right["gradients"])
     pairs = list(zip(sent, right["buckets"], strict=False))
-    return {
-        "forged_calls": forged_calls,
-        "backward_passes": observed["passes"][0][0],
-        "early_hooks": observed["num_early_hooks"] if wrong else 0,
-        "gradient_length": length_of(gradients[0] if wrong else right["gradients"]),
-        "wrong_gradients": wrong,
-        "collectives": len(sent),
-        "other_buckets": sum(one.num_bytes != num_bytes for one, (num_bytes, _) in pairs),
-        "waits": most_waits_in_backward(run),
-        "late_buckets": sum(one.seconds > seconds for one, (_, seconds) in pairs),
-        "ready_behind": sum(
-            seconds < each <= one.seconds for one, (_, seconds) in pairs for each in right["ready"]
+    of_buckets = [
+        forged(forged_calls),
+        backward_passes(observed),
+        Fact(
+            "early_hooks",
+            observed["num_early_hooks"] if wrong else 0,
+            "hooks that run before grad is filled",
+            "A parameter has one kind of hook that runs before `grad` is filled, and one that runs "
+            "afterwards. Which kind do you set, and which does `hooks_on`?",
         ),
-        "step_seconds": run.step_seconds,
-        "compute_seconds": compute_seconds(run),
-        "changes_model": changes_model(observed["states"], right["state"]),
-        "hooks_left": observed["num_hooks"],
-        "hooks_after_error": observed["num_hooks_after_error"],
-    }
+        gradient_length(
+            length_of(gradients[0] if wrong else right["gradients"]), WHEN_SUMS_COME_BACK
+        ),
+        wrong_gradients(wrong, WHEN_SUMS_COME_BACK),
+        Fact(
+            "collectives",
+            len(sent),
+            ask="The number of buckets is another one. When is a bucket full, and what of those "
+            "that are left?",
+        ),
+        other_buckets(
+            sum(one.num_bytes != num_bytes for one, (num_bytes, _) in pairs),
+            "The buckets have other bytes. In which order do gradients become complete, and does "
+            "the one that fills a bucket go with it?",
+        ),
+    ]
+    if case["scenario"] == "overlap":
+        return [*of_buckets, *_overlap(run, pairs, right["ready"])]
+    return [*of_buckets, *left_behind(observed, right)]
+
+
+def _overlap(
+    run: ClusterRun, pairs: list[tuple[Ready, tuple[int, float]]], ready: list[float]
+) -> list[Fact]:
+    """When buckets leave, and what the step takes.
+
+    Args:
+        run: What the ranks did.
+        pairs: The calls of rank 0, each with the bytes and the moment of its bucket.
+        ready: The moments at which gradients are complete.
+    """
+    return [
+        waits(run),
+        Fact(
+            "late_buckets",
+            sum(one.seconds > seconds for one, (_, seconds) in pairs),
+            "buckets that leave later than they could",
+            "A bucket leaves later than it could. Who notices that it is full?",
+        ),
+        Fact(
+            "ready_behind",
+            sum(seconds < each <= one.seconds for one, (_, seconds) in pairs for each in ready),
+            "gradients that are complete between a bucket's moment and its leaving, in all",
+            "How many gradients become complete while a full bucket has not left yet, and what is "
+            "it waiting for?",
+        ),
+        step_seconds(
+            run,
+            "The buckets are right, and the step takes longer. Who waits for them, and at which "
+            "moment?",
+        ),
+        compute_seconds(run),
+    ]

@@ -3,6 +3,7 @@
 from typing import Any
 
 from autograder.checking.exercise_check import Case, call
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain, describe
 from autograder.observing.observation import errors_as_data
 
@@ -21,16 +22,44 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     return {name: list(each) for name, each in zip(STEPS, returned, strict=True)}
 
 
-def numbers(steps: dict[str, list[int]], like: dict[str, list[int]]) -> dict[str, int]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """How many buckets each step has, and the bytes of each that there should be."""
-    found: dict[str, int] = {}
-    for step, buckets in like.items():
-        given = [*steps[step], *[0] * len(buckets)]
-        found[f"buckets in {step}"] = len(steps[step])
-        found |= {f"bucket {n + 1} in {step}": given[n] for n in range(len(buckets))}
-    return found
+    steps = right["steps"]
+    first, later = (_with_room(observed[step], len(steps[step])) for step in STEPS)
+    return [
+        Fact(
+            "buckets in the first step",
+            len(observed["the first step"]),
+            ask="Which limits end the buckets of the first step, and how does `finds_unused` "
+            "change them?",
+        ),
+        *(
+            Fact(
+                f"bucket {number} in the first step",
+                num_bytes,
+                ask="Which parameters fill this bucket in the first step, which limit ends it, "
+                "and in which place of the list does it stand?",
+            )
+            for number, num_bytes in enumerate(first, start=1)
+        ),
+        Fact(
+            "buckets in later steps",
+            len(observed["later steps"]),
+            ask="Are the buckets rebuilt after the first step in this case, and if so, in which "
+            "order and with which limits?",
+        ),
+        *(
+            Fact(
+                f"bucket {number} in later steps",
+                num_bytes,
+                ask="Which gradients fill this bucket if they come in the order of `arrival`, "
+                "which limit ends it, and what does `finds_unused` change?",
+            )
+            for number, num_bytes in enumerate(later, start=1)
+        ),
+    ]
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> Plain:
-    """The numbers of buckets and their bytes, beside what is right."""
-    return numbers(observed, right["steps"])
+def _with_room(buckets: list[int], num_buckets: int) -> list[int]:
+    """As many buckets as there should be; one that is missing has no bytes."""
+    return [*buckets, *[0] * num_buckets][:num_buckets]

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.observation import drawn, errors_as_data, undisturbed
-from autograder.observing.replay import replay
+from autograder.observing.replay import forged, replay
 from autograder.observing.u09.on_ranks import cluster_of, record_on_ranks
 from course_utils.distributed import Comm
 
@@ -60,27 +61,70 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     return {"ranks": recorded.results, "logs": recorded.logs}
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """State and random numbers against those that ranks should have, and what was sent."""
     ranks = observed["ranks"]
     numbers = [each["number"] for each in ranks]
     run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
     calls = run.communications()
-    is_message = [each.name.startswith("message") for each in calls]
-    is_broadcast = [each.name.startswith("broadcast") for each in calls]
-    return {
-        "wrong_weights": sum(_num_other(each["weights"], right["weights"]) for each in ranks),
-        "wrong_buffers": sum(_num_other(each["buffers"], right["buffers"]) for each in ranks),
-        "otherwise_frozen": sum(
-            each["wants_gradient"] != right["wants_gradient"] for each in ranks
+    num_messages = sum(each.name.startswith("message") for each in calls)
+    num_broadcasts = sum(each.name.startswith("broadcast") for each in calls)
+    return [
+        Fact(
+            "wrong_weights",
+            sum(_num_other(each["weights"], right["weights"]) for each in ranks),
+            "weights that are not rank 0's, on all ranks",
+            "Which weights go through a call, whose numbers does that call give to all ranks, and "
+            "does it fill the weights themselves?",
         ),
-        "messages": sum(is_message),
-        "other_calls": int(sum(is_message) + sum(is_broadcast) < len(calls)),
-        "bytes": sum(each.num_bytes for each in calls),
-        "equal_numbers": len(numbers) - len(set(numbers)),
-        "wrong_numbers": sum(a != b for a, b in zip(numbers, right["numbers"], strict=True)),
-        "forged_calls": forged_calls,
-    }
+        Fact(
+            "wrong_buffers",
+            sum(_num_other(each["buffers"], right["buffers"]) for each in ranks),
+            "buffers that are not rank 0's, on all ranks",
+            "Which buffers go through a call, and does each arrive exactly as rank 0 has it?",
+        ),
+        Fact(
+            "otherwise_frozen",
+            sum(each["wants_gradient"] != right["wants_gradient"] for each in ranks),
+            "ranks where requires_grad has changed",
+            "Which of your lines sets `requires_grad` or replaces a weight by another tensor, and "
+            "what was the value before?",
+        ),
+        Fact(
+            "messages",
+            num_messages,
+            "messages from one rank to another",
+            "By which kind of call does a tensor get from rank 0 to the other ranks, and which "
+            "kind does the exercise name?",
+        ),
+        Fact(
+            "other_calls",
+            int(num_messages + num_broadcasts < len(calls)),
+            "There are calls to all ranks that are not a broadcast.",
+            "Which of your calls is no `comm.broadcast`, and what do the ranks need it for?",
+        ),
+        Fact(
+            "bytes",
+            sum(each.num_bytes for each in calls),
+            "bytes that are sent",
+            "Which tensors do `model.parameters()` and `model.buffers()` name, and is each of "
+            "them sent exactly once, in its own precision?",
+        ),
+        Fact(
+            "equal_numbers",
+            len(numbers) - len(set(numbers)),
+            "ranks with the random numbers of another",
+            "From which seed does each rank draw, and do two ranks share one?",
+        ),
+        Fact(
+            "wrong_numbers",
+            sum(a != b for a, b in zip(numbers, right["numbers"], strict=True)),
+            "ranks whose random numbers are not those of seed + rank",
+            "Which line is the last to set a rank's generator, to which seed, and is anything "
+            "drawn between that line and the end of your function?",
+        ),
+        forged(forged_calls),
+    ]
 
 
 def _num_other(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> int:

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.observation import errors_as_data
 from autograder.observing.u09 import after_backward
@@ -38,9 +39,8 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     }
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
-    """Bytes above those before the call, in sets of gradients; less is fine."""
-    numbers = after_backward.summarise(case, observed, right)
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
+    """Also bytes above those before the call, in sets of gradients; less is fine."""
     at_peak, afterwards = right["sets_at_peak"], right["sets_afterwards"]
     overwritten = 0
     if case["scenario"] == "memory":
@@ -50,8 +50,33 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
         before, peak, after = observed["live_bytes"]
         at_peak = max(at_peak, round((peak - before) / right["bytes"]))
         afterwards = max(afterwards, round((after - before) / right["bytes"]))
-    return numbers | {
-        "overwritten": overwritten,
-        "sets_at_peak": at_peak,
-        "sets_afterwards": afterwards,
-    }
+    of_gradients = after_backward.facts_of_gradients(
+        case,
+        observed,
+        right,
+        ask_calls="One call, one buffer. What travels besides?",
+        ask_length="The gradient has another length. What is in the buffer, and who brings the "
+        "sums back?",
+    )
+    return [
+        *of_gradients,
+        Fact(
+            "overwritten",
+            overwritten,
+            "gradients of a first model that a call for a second one changes",
+            "Whose memory holds the first model's gradients, and which memory does the call for "
+            "the second model fill?",
+        ),
+        Fact(
+            "sets_at_peak",
+            at_peak,
+            "sets of gradients at the peak",
+            "Gradients and buffer are two sets. Which third one is there for a moment?",
+        ),
+        Fact(
+            "sets_afterwards",
+            afterwards,
+            "sets of gradients afterwards",
+            "One set should be left. Which name of yours still holds the other?",
+        ),
+    ]

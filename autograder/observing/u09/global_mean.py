@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.observation import errors_as_data, require_tensor
-from autograder.observing.replay import replay
-from autograder.observing.u09.on_ranks import cluster_of, most_calls, record_on_ranks
+from autograder.observing.replay import forged, replay
+from autograder.observing.u09.on_ranks import calls_made, cluster_of, most_calls, record_on_ranks
 from course_utils.distributed import Comm
 
 
@@ -35,17 +36,45 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     return {"shares": recorded.results, "logs": recorded.logs}
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Shares and gradients, summed over the ranks, and what was communicated."""
     num_targets = case["num_targets"]
     run, forged_calls = replay(observed["logs"], cluster_of(len(num_targets)))
     shares, gradients, losses = zip(*observed["shares"], strict=True)
     needs_no_call = len(num_targets) == 1 or not any(num_targets)
-    return {
-        "forged_calls": forged_calls,
-        "shares": sum(shares),
-        "gradient": sum(each or 0.0 for each in gradients),
-        "calls": max(most_calls(run), int(needs_no_call)),
-        "dead_ends": gradients.count(None),
-        "changed_losses": sum(map(ne, losses, case["summed_losses"])),
-    }
+    return [
+        forged(forged_calls),
+        Fact(
+            "shares",
+            sum(shares),
+            "the sum of all shares",
+            "Written as a fraction: whose losses stand above the line in a rank's share, whose "
+            "targets are counted below it, and is that count exact?",
+        ),
+        Fact(
+            "gradient",
+            sum(each or 0.0 for each in gradients),
+            "the gradient of that sum",
+            "The shares add up to the right number, and their gradients do not. Through which "
+            "operations does backward go from a rank's share to its own summed loss?",
+        ),
+        calls_made(
+            max(most_calls(run), int(needs_no_call)),
+            "What does a rank need to know about the others before it can divide its loss, and "
+            "which of your calls tells it?",
+        ),
+        Fact(
+            "dead_ends",
+            gradients.count(None),
+            "ranks whose share is cut off from the loss",
+            "On which ranks does backward find no way from the share to the summed loss that came "
+            "in, and what do you return there?",
+        ),
+        Fact(
+            "changed_losses",
+            sum(map(ne, losses, case["summed_losses"])),
+            "ranks whose summed loss has changed",
+            "`summed_loss` should hold the same number afterwards. Which operation or call writes "
+            "into its memory?",
+        ),
+    ]

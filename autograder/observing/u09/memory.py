@@ -8,13 +8,16 @@ import torch
 from torch import Tensor, nn
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.comparing import num_different
 from autograder.observing.observation import errors_as_data, length_of, require_tensor, undisturbed
 from autograder.observing.u09.backward_steps import (
     Job,
     changes_model,
+    gradient_length,
     gradients_of,
+    other_buckets,
     state_of,
 )
 from course_utils.instruments import trace_memory
@@ -72,18 +75,61 @@ def _empty_is_not_zero() -> Iterator[None]:
         torch.use_deterministic_algorithms(was_strict)
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> Plain:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Buckets, gradients and bytes, beside what is right."""
     pairs = zip(observed["bucket_bytes"], right["bucket_bytes"], strict=False)
     wrong = num_different(observed["gradients"], right["gradients"])
-    return {
-        "buckets": len(observed["bucket_bytes"]),
-        "other_buckets": sum(one != other for one, other in pairs),
-        "followed_buckets": sum(observed["are_followed"]),
-        "gradients_apart": observed["bucket_of"].count(None),
-        "gradient_length": length_of((observed if wrong else right)["gradients"]),
-        "wrong_gradients": wrong,
-        "peak_bytes": observed["peak_bytes"],
-        "bytes_left": observed["bytes_left"],
-        "changes_model": changes_model([observed["state"]], right["state"]),
-    }
+    return [
+        Fact(
+            "buckets",
+            len(observed["bucket_bytes"]),
+            ask="Which parameter ends a bucket, how are its bytes counted, and which parameters "
+            "does the last bucket hold?",
+        ),
+        other_buckets(
+            sum(one != other for one, other in pairs),
+            "Which parameters does each bucket hold, beginning with the last one of the model, and "
+            "how many bytes has each of its numbers?",
+        ),
+        Fact(
+            "followed_buckets",
+            sum(observed["are_followed"]),
+            "buckets that autograd follows",
+            "The `requires_grad` of a bucket should be False. Which operation makes that bucket, "
+            "and out of what?",
+        ),
+        Fact(
+            "gradients_apart",
+            observed["bucket_of"].count(None),
+            "gradients that backward fills outside of the buckets",
+            "Does every parameter get a `grad`, and is that tensor a view of a bucket that you "
+            "return?",
+        ),
+        gradient_length(
+            length_of((observed if wrong else right)["gradients"]),
+            "Backward adds to what is in `grad`. Which numbers are in the buckets before, does "
+            "each belong to one gradient only, and are the weights as they came?",
+        ),
+        Fact(
+            "wrong_gradients",
+            wrong,
+            "wrong gradients after backward",
+            "All gradients together have the right length. Which piece of a bucket belongs to "
+            "which parameter, and in which shape is it put there?",
+        ),
+        Fact(
+            "peak_bytes",
+            observed["peak_bytes"],
+            "bytes that the call takes at its peak",
+            "Which memory does the call take besides the numbers in the buckets, and at which "
+            "moment does it hold the most?",
+        ),
+        Fact(
+            "bytes_left",
+            observed["bytes_left"],
+            "bytes that are left of it",
+            "Which memory is still alive after the call besides the numbers in the buckets, and "
+            "what refers to it?",
+        ),
+        changes_model([observed["state"]], right["state"]),
+    ]

@@ -8,15 +8,18 @@ from typing import Any
 from torch import Tensor, nn
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.observation import errors_as_data, length_of, undisturbed
-from autograder.observing.replay import replay
+from autograder.observing.replay import forged, replay
 from autograder.observing.u09.backward_steps import (
     changes_model,
+    gradient_length,
     gradients_of,
     job_of,
     num_wrong,
     state_of,
+    wrong_gradients,
 )
 from autograder.observing.u09.on_ranks import record_on_cluster
 from course_utils.distributed import Comm, Handle
@@ -88,26 +91,79 @@ TRAINERS: Mapping[str, Callable[[Comm, nn.Module, Tensor], None]] = {
 }
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> Plain:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Passes, gradients and collectives; passes are those of rank 0."""
     run, forged_calls = replay(observed["logs"], job_of(case).cluster())
     gradients, log = observed["gradients"], observed["passes"][0]
     kinds, order = [kind for kind, _ in log], [number for kind, number in log if kind == "forward"]
     is_inside = accumulate((kind == "into trainer") - (kind == "out of trainer") for kind in kinds)
     waiting = accumulate((kind == "forward") - (kind == "backward") for kind in kinds)
-    return {
-        "forged_calls": forged_calls,
-        "at_once": max(1, *waiting) if log else 1,
-        "forward_passes": len(order),
-        "out_of_order": sum(one > other for one, other in pairwise(order)),
-        "gradient_length": length_of(gradients[0]),
-        "wrong_gradients": num_wrong(gradients, right["gradients"]),
-        "trainer_calls": kinds.count("into trainer"),
-        "in_trainer": sum(
-            inside and kind == "backward" for inside, kind in zip(is_inside, kinds, strict=True)
+    return [
+        forged(forged_calls),
+        Fact(
+            "at_once",
+            max(1, *waiting) if log else 1,
+            "micro-batches in memory at once",
+            "When a micro-batch runs forward, which of those before it have not run backward yet?",
         ),
-        "backward_passes": kinds.count("backward"),
-        "collectives": len(run.communications()),
-        "changes_list": int(any(each != right["list"] for each in observed["lists"])),
-        "changes_model": changes_model(observed["states"], right["state"]),
-    }
+        Fact(
+            "forward_passes",
+            len(order),
+            "forward passes",
+            "How often do you call each function in the list, from the first to the last?",
+        ),
+        Fact(
+            "out_of_order",
+            sum(one > other for one, other in pairwise(order)),
+            "micro-batches that run after one which follows them in the list",
+            "In which order do you call the functions, and in which order do they stand in the "
+            "list?",
+        ),
+        gradient_length(
+            length_of(gradients[0]),
+            "Which micro-batches are in `grad` when the given `backward` sums it over all ranks, "
+            "and what else scales it or sums it?",
+        ),
+        wrong_gradients(
+            num_wrong(gradients, right["gradients"]),
+            "Rank 0's gradient has the right length. Does every rank exchange the sum of all its "
+            "micro-batches, and do all ranks end with the same numbers?",
+        ),
+        Fact(
+            "trainer_calls",
+            kinds.count("into trainer"),
+            "calls of the trainer",
+            "How often do you call the given `backward`, and after which micro-batches do the "
+            "ranks need one another's gradients?",
+        ),
+        Fact(
+            "in_trainer",
+            sum(
+                inside and kind == "backward" for inside, kind in zip(is_inside, kinds, strict=True)
+            ),
+            "micro-batches that run backward in the trainer",
+            "Which loss do you hand to the given `backward`, and which micro-batches went into "
+            "that loss?",
+        ),
+        Fact(
+            "backward_passes",
+            kinds.count("backward"),
+            "backward passes through micro-batches",
+            "How often does backward run through the loss of each micro-batch, and what starts it: "
+            "a line of yours or the given `backward`?",
+        ),
+        Fact(
+            "collectives",
+            len(run.communications()),
+            ask="Which collectives does the given `backward` call by itself, and which come from "
+            "your own lines?",
+        ),
+        Fact(
+            "changes_list",
+            int(any(each != right["list"] for each in observed["lists"])),
+            "The list of micro-batches is not as it was before.",
+            "Which of your lines puts something into `micro_batches` or takes something out, and "
+            "whose list is it?",
+        ),
+        changes_model(observed["states"], right["state"]),
+    ]

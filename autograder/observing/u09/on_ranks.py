@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from autograder.checking.fact import Fact
 from autograder.checking.time_limit import Stopped
 from autograder.observing.rank_log import Recorded, record
 from course_utils.distributed import (
@@ -66,3 +67,18 @@ def _own_errors() -> Iterator[None]:
 def most_calls(run: ClusterRun) -> int:
     """Calls that communicate, of the rank that makes the most."""
     return max(len(run.communications(rank)) for rank in range(run.num_ranks))
+
+
+def calls_made(num_calls: int, ask: str) -> Fact:
+    """Calls that communicate, as an exercise counts them."""
+    return Fact("calls", num_calls, "calls to the other ranks", ask)
+
+
+def bytes_in_calls(
+    run: ClusterRun,
+    ask: str = "The number of calls is right. Which tensor goes into each of them, and how many "
+    "numbers of which precision does it hold?",
+) -> Fact:
+    """Bytes of the calls of rank 0, compared where their number is right."""
+    num_bytes = sum(each.num_bytes for each in run.communications())
+    return Fact("bytes", num_bytes, "bytes in these calls", ask)

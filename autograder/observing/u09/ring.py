@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.checking.precision import tolerance
 from autograder.observing.comparing import is_same
 from autograder.observing.observation import errors_as_data
 from autograder.observing.rank_log import Log
-from autograder.observing.replay import replay
+from autograder.observing.replay import forged, replay
 from autograder.observing.u09.on_ranks import (
     BYTES_PER_SECOND,
     LATENCY_SECONDS,
@@ -59,19 +60,27 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     return {"tensors": tensors, "writes": writes, "logs": recorded.logs}
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Sums against the right ones; messages, bytes and time as the judge's own cluster has them."""
     run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
-    sums = _sums(observed["tensors"], right["before"], right["total"])
-    is_plainly_wrong = sums["wrong_sums"] and not sums["rounded_sums"]
-    unwritten = right["most_messages"] - min(observed["writes"])
-    return {
-        "forged_calls": forged_calls,
-        **_traffic(run, right),
-        "unwritten_turns": max(0, unwritten) if is_plainly_wrong else 0,
-        "unheard_sums": _num_unheard(observed, right),
-        **sums,
-    }
+    return [
+        forged(forged_calls),
+        *_traffic(run, right),
+        *_sums(observed, right),
+        Fact(
+            "late",
+            int(_is_late(run, right)),
+            "It takes more time than its turns need.",
+            "All is right, and it takes longer. Which ranks are idle while others talk?",
+        ),
+        Fact(
+            "unheard_sums",
+            _num_unheard(observed, right),
+            "ranks with sums that no message brought",
+            "Which numbers come to a rank in its messages, and can its sums be made of those and "
+            "its own numbers?",
+        ),
+    ]
 
 
 def _num_unheard(observed: Plain, right: Plain) -> int:
@@ -104,8 +113,8 @@ def _is_sum(number: float, came: set[float], two: set[float]) -> bool:
     return number in came or number in two or any(number - each in two for each in came)
 
 
-def _traffic(run: ClusterRun, right: Plain) -> dict[str, int]:
-    """Messages and bytes of the ranks with most and fewest, and whether it took too long."""
+def _traffic(run: ClusterRun, right: Plain) -> list[Fact]:
+    """Messages and bytes of the ranks with most and fewest, and calls that are no messages."""
     ranks = range(run.num_ranks)
     sent = [[each.num_bytes for each in run.sent_by(rank)] for rank in ranks]
     received = [_received(run, rank) for rank in ranks]
@@ -113,17 +122,54 @@ def _traffic(run: ClusterRun, right: Plain) -> dict[str, int]:
         each.name for rank in ranks for each in run.communications(rank) if not _is_message(each)
     }
     num_barriers = sum(name.startswith("barrier") for name in others)
+    return [
+        Fact(
+            "collectives",
+            int(len(others) > num_barriers),
+            "There are collectives.",
+            "Which of your calls involves all ranks at once, and which messages between two ranks "
+            "could do its work?",
+        ),
+        Fact(
+            "barriers",
+            int(num_barriers > 0),
+            "There are barriers.",
+            "For which messages does a rank have to wait in a turn, and what does a barrier make "
+            "it wait for besides?",
+        ),
+        Fact(
+            "most_messages",
+            max(map(len, sent)),
+            "the most messages that a rank sends",
+            "How many turns are there, and how many messages has a rank in each?",
+        ),
+        Fact(
+            "fewest_messages",
+            min(map(len, sent)),
+            "the fewest messages that a rank sends",
+            "How many turns are there, and how many messages has a rank in each, empty ones too?",
+        ),
+        Fact(
+            "sent_bytes",
+            max(right["sent_bytes"], *map(sum, sent)),
+            "the most bytes that a rank sends",
+            "How many numbers has a part, and how many parts does a rank send in all turns?",
+        ),
+        Fact(
+            "received_bytes",
+            max(right["received_bytes"], *map(sum, received)),
+            "the most bytes that a rank receives",
+            "From which rank does each rank receive in each turn, and how many numbers does each "
+            "message bring?",
+        ),
+    ]
+
+
+def _is_late(run: ClusterRun, right: Plain) -> bool:
+    """Whether it took longer than all turns with the largest parts, one after the other."""
     largest_bytes = right["sent_bytes"] / max(1, right["most_messages"])
     seconds = right["most_messages"] * (LATENCY_SECONDS + largest_bytes / BYTES_PER_SECOND)
-    return {
-        "collectives": int(len(others) > num_barriers),
-        "barriers": int(num_barriers > 0),
-        "most_messages": max(map(len, sent)),
-        "fewest_messages": min(map(len, sent)),
-        "sent_bytes": max(right["sent_bytes"], *map(sum, sent)),
-        "received_bytes": max(right["received_bytes"], *map(sum, received)),
-        "late": int(run.step_seconds > seconds * ALLOWANCE),
-    }
+    return bool(run.step_seconds > seconds * ALLOWANCE)
 
 
 def _is_message(event: Event) -> bool:
@@ -135,24 +181,61 @@ def _received(run: ClusterRun, rank: int) -> list[int]:
     return [each.num_bytes for each in run.communications(rank) if f"to rank {rank}" in each.name]
 
 
-def _sums(tensors: list[Tensor], before: list[Tensor], total: Tensor) -> dict[str, int]:
+def _sums(observed: Plain, right: Plain) -> list[Fact]:
     """In which way sums are wrong."""
+    before, total = right["before"], right["total"]
     after = [
-        each if _is_like(each, total) else torch.full_like(total, math.nan) for each in tensors
+        each if _is_like(each, total) else torch.full_like(total, math.nan)
+        for each in observed["tensors"]
     ]
     is_wrong = not all(torch.equal(each, total) for each in after)
     is_rounded = is_wrong and all(_is_near(each, total) for each in after)
+    unwritten = right["most_messages"] - min(observed["writes"])
     is_untouched = all(map(torch.equal, after, before))
     is_of_one = all(bool((torch.stack(before) == each).any(0).all()) for each in after)
     same = [(one == other) & other.isfinite() for one, other in zip(after, before, strict=True)]
     is_alone = len(before) == 1
-    return {
-        "rounded_sums": int(is_rounded),
-        "of_one_rank": int(is_of_one and not is_untouched and not is_alone),
-        "too_large_sums": int(not is_rounded and any(bool((e > total).any()) for e in after)),
-        "wrong_sums": int(is_wrong),
-        "unchanged": 0 if is_alone else max(int(each.sum()) for each in same),
-    }
+    return [
+        Fact(
+            "rounded_sums",
+            int(is_rounded),
+            "Sums are right to 24 bits only.",
+            "In which precision do the numbers travel, and in which are they added?",
+        ),
+        Fact(
+            "unwritten_turns",
+            max(0, unwritten) if is_wrong and not is_rounded else 0,
+            "turns that write nothing into the tensor, if sums are wrong",
+            "In each turn a part arrives. Which line writes it into the memory of `tensor`, and "
+            "does that line run in every turn?",
+        ),
+        Fact(
+            "of_one_rank",
+            int(is_of_one and not is_untouched and not is_alone),
+            "Every number is that of one rank alone.",
+            "In which turns is what arrives added to a part, and can a part that holds a sum be "
+            "overwritten later?",
+        ),
+        Fact(
+            "too_large_sums",
+            int(not is_rounded and any(bool((e > total).any()) for e in after)),
+            "Sums are too large.",
+            "Sums are too large. From which turn on must a part that arrives replace the old one?",
+        ),
+        Fact(
+            "wrong_sums",
+            int(is_wrong),
+            "Sums are wrong.",
+            "Sums are wrong. Follow one part from rank to rank by hand: in which turn does it "
+            "arrive where, and is it added or written over?",
+        ),
+        Fact(
+            "unchanged",
+            0 if is_alone else max(int(each.sum()) for each in same),
+            "numbers that stay as they were",
+            "Do the parts cover the whole tensor, and is each of them written in some turn?",
+        ),
+    ]
 
 
 def _is_like(one: Tensor, other: Tensor) -> bool:

@@ -8,19 +8,25 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.observation import errors_as_data, length_of, undisturbed, whole_numbers
-from autograder.observing.replay import replay
+from autograder.observing.replay import forged, replay
 from autograder.observing.u09.backward_steps import (
     NUM_ROWS,
+    WHEN_SUMS_COME_BACK,
     Job,
+    backward_passes,
     calls,
-    changes_model,
     compute_seconds,
-    most_waits_in_backward,
+    gradient_length,
+    left_behind,
     num_wrong,
     observe_step,
+    other_buckets,
     random_rows,
+    waits,
+    wrong_gradients,
 )
 from course_utils.distributed import VirtualCluster
 
@@ -106,25 +112,47 @@ def observe(answer: Any, case: Case) -> object:
         )
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> Plain:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Gradients, buckets and their moments, beside what is right."""
     run, forged_calls = replay(observed["logs"], _cluster_of(case))
     gradients = observed["gradients"]
     sent = [zip(calls(run.of(n)), each, strict=False) for n, each in enumerate(right["buckets"])]
     pairs = [pair for each in sent for pair in each]
     wrong = num_wrong(gradients, right["gradients"])
-    return {
-        "forged_calls": forged_calls,
-        "backward_passes": observed["passes"][0][0],
-        "collectives": len(run.communications()),
-        "other_buckets": sum(one.num_bytes != num_bytes for one, (num_bytes, _) in pairs),
-        "missing_gradients": sum(each is None for ours in gradients for each in ours),
-        "gradient_length": length_of(gradients[0] if wrong else right["gradients"]),
-        "wrong_gradients": wrong,
-        "waits": most_waits_in_backward(run),
-        "other_moments": sum(one.seconds != seconds for one, (_, seconds) in pairs),
-        "compute_seconds": compute_seconds(run),
-        "changes_model": changes_model(observed["states"], right["state"]),
-        "hooks_left": observed["num_hooks"],
-        "hooks_after_error": observed["num_hooks_after_error"],
-    }
+    return [
+        forged(forged_calls),
+        backward_passes(observed),
+        Fact(
+            "collectives",
+            len(run.communications()),
+            ask="Into how many buckets do the parameters fall, each counted once, and how often is "
+            "every bucket sent?",
+        ),
+        other_buckets(
+            sum(one.num_bytes != num_bytes for one, (num_bytes, _) in pairs),
+            "The ranks' buckets must be equal, whatever a rank uses. From what do all of them know "
+            "which parameters share a bucket?",
+        ),
+        Fact(
+            "missing_gradients",
+            sum(each is None for ours in gradients for each in ours),
+            "gradients that are None afterwards",
+            "A gradient is None afterwards. Who puts zeros in the place of one that a rank lacks?",
+        ),
+        gradient_length(
+            length_of(gradients[0] if wrong else right["gradients"]),
+            "Gradients are not the sum over all ranks. Which numbers are in a bucket when it "
+            "leaves, and into which tensors does its sum come back?",
+        ),
+        wrong_gradients(wrong, WHEN_SUMS_COME_BACK),
+        waits(run),
+        Fact(
+            "other_moments",
+            sum(one.seconds != seconds for one, (_, seconds) in pairs),
+            "buckets that leave later than they could",
+            "A bucket leaves later than it could. Which of its gradients does a rank still wait "
+            "for?",
+        ),
+        compute_seconds(run),
+        *left_behind(observed, right),
+    ]

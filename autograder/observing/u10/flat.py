@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain, describe
 from autograder.checking.result_form import WrongForm
 from autograder.observing.comparing import is_equal
 from autograder.observing.observation import errors_as_data, require_tensor
-from autograder.observing.replay import replay
+from autograder.observing.replay import forged, replay
 from autograder.observing.u09.on_ranks import cluster_of, most_calls, record_on_ranks
 from course_utils.distributed import Comm, CommError
 from course_utils.instruments import trace_memory
@@ -68,23 +69,73 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     return {"ranks": recorded.results, "logs": recorded.logs}
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Parts and wholes beside the right ones; bytes and calls."""
     ranks = observed["ranks"]
     run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
     parts = [each["part"] for each in ranks]
-    return {
-        "forged_calls": forged_calls,
-        "calls": most_calls(run),
-        "sent_bytes": run.sent_bytes(),
-        "length": parts[0].numel(),
-        "length_on_last": parts[-1].numel(),
-        "dimensions": max(each.dim() for each in parts),
-        "wrong_parts": _num_unlike(parts, right["parts"]),
-        "wrong_wholes": sum(_num_unlike(each["whole"], right["whole"]) for each in ranks),
-        "stale_wholes": sum(_num_unlike(each["changed"], right["changed"]) for each in ranks),
-        "kept_bytes": max(right["kept_bytes"], *(each["kept_bytes"] for each in ranks)),
-    }
+    return [
+        forged(forged_calls),
+        Fact(
+            "length",
+            parts[0].numel(),
+            "numbers in the part of rank 0",
+            "How many numbers do all tensors have together, how many zeros of padding follow, and "
+            "how long is each rank's part then?",
+        ),
+        Fact(
+            "length_on_last",
+            parts[-1].numel(),
+            "numbers in the part of the last rank",
+            "The part of rank 0 is as long as it should be. What does the last rank hold where the "
+            "numbers run out?",
+        ),
+        Fact(
+            "calls",
+            most_calls(run),
+            "calls in two wholes",
+            "One gather for each whole, and none before. Which calls do you make?",
+        ),
+        Fact(
+            "sent_bytes",
+            run.sent_bytes(),
+            "bytes that rank 0 sends",
+            "Which tensor does the call in `whole` send, how many numbers does it have, and in "
+            "which precision?",
+        ),
+        Fact(
+            "dimensions",
+            max(each.dim() for each in parts),
+            "dimensions of a part",
+            "Which shape does `self.part` have, and which shape has a flat row of numbers?",
+        ),
+        Fact(
+            "wrong_parts",
+            _num_unlike(parts, right["parts"]),
+            "ranks with a wrong part",
+            "Which numbers does this rank own, and what stands behind the last?",
+        ),
+        Fact(
+            "wrong_wholes",
+            sum(_num_unlike(each["whole"], right["whole"]) for each in ranks),
+            "wrong tensors in the whole",
+            "In which order do the gathered parts lie side by side, where in them does each tensor "
+            "begin, and which shape and dtype had it?",
+        ),
+        Fact(
+            "stale_wholes",
+            sum(_num_unlike(each["changed"], right["changed"]) for each in ranks),
+            "wrong tensors in the whole, after each rank has changed its part",
+            "Between two calls of `whole()` each `self.part` changes in place. From which tensor "
+            "does the second call gather, and when was that tensor filled?",
+        ),
+        Fact(
+            "kept_bytes",
+            max(right["kept_bytes"], *(each["kept_bytes"] for each in ranks)),
+            "bytes that a rank keeps",
+            "A rank keeps its part and nothing else. What still holds the rest?",
+        ),
+    ]
 
 
 def _num_unlike(ours: list[Tensor], theirs: list[Tensor]) -> int:

@@ -6,10 +6,11 @@ import torch
 from torch import Tensor
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.comparing import num_different
 from autograder.observing.observation import errors_as_data, length_of, require_tensor
-from autograder.observing.replay import replay
+from autograder.observing.replay import forged, replay
 from autograder.observing.u09.on_ranks import record_on_cluster
 from course_utils.distributed import Comm, Link, Network, VirtualCluster
 
@@ -43,16 +44,42 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     return {"parts": recorded.results, "logs": recorded.logs}
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Parts beside the right ones; bytes inside of a node and beyond it, and time."""
     run, forged_calls = replay(observed["logs"], cluster_of(case))
     parts = zip(observed["parts"], right["parts"], strict=True)
     sent = [run.sent_bytes(rank) for rank in range(run.num_ranks)]
-    return {
-        "forged_calls": forged_calls,
-        "part_length": observed["parts"][0].numel(),
-        "wrong_parts": sum(num_different([one], [other]) for one, other in parts),
-        "length": length_of(observed["parts"]),
-        "sent_bytes": max(right["sent_bytes"], sum(sent)),
-        "seconds": max(right["seconds"], run.step_seconds),
-    }
+    return [
+        forged(forged_calls),
+        Fact(
+            "part_length",
+            observed["parts"][0].numel(),
+            "numbers in rank 0's part",
+            "Among how many ranks is a copy shared?",
+        ),
+        Fact(
+            "wrong_parts",
+            sum(num_different([one], [other]) for one, other in parts),
+            "ranks with a wrong part",
+            "Which ranks hold the same part, and whose gradients belong into it?",
+        ),
+        Fact(
+            "length",
+            length_of(observed["parts"]),
+            "the norm of all parts",
+            "Whose shares are summed in each rank's part, and how often does each share come in?",
+        ),
+        Fact(
+            "sent_bytes",
+            max(right["sent_bytes"], sum(sent)),
+            "bytes that all ranks send",
+            "One scatter inside of a node, and one sum of parts between nodes. What do you send "
+            "besides?",
+        ),
+        Fact(
+            "seconds",
+            max(right["seconds"], run.step_seconds),
+            "virtual seconds",
+            "How many bytes have to cross the slow links, once a node has summed?",
+        ),
+    ]

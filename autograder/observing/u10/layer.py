@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.comparing import num_different
 from autograder.observing.observation import (
@@ -16,7 +17,7 @@ from autograder.observing.observation import (
     undisturbed,
     upstream,
 )
-from autograder.observing.replay import replay
+from autograder.observing.replay import forged, replay
 from autograder.observing.u09.on_ranks import cluster_of, most_calls, record_on_ranks
 from course_utils.distributed import Comm, NullComm
 from course_utils.instruments import count_saved_bytes, trace_memory
@@ -94,37 +95,124 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     return observed
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Results and gradients beside those of the whole layer; calls, bytes, whole weights."""
-    ranks, wanted = observed["ranks"], right["ranks"]
+    ranks = observed["ranks"]
     run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
     names = [each.name.split(" #")[0] for each in run.communications()]
-    kept = {name: right[name] for name in ("saved_bytes", "unseen_bytes", "alive")}
+    kept = right  # where nobody has looked at memory
     if case["scenario"] == "memory":
-        kept = {name: observed[name] for name in ("saved_bytes", "unseen_bytes")}
-        kept["alive"] = max(1, *map(_most_alive, observed["lives"]))
-    return {
-        "forged_calls": forged_calls,
-        **{
-            f"missing_{name}": sum(each[name] is None for each in ranks) for name in ("dx", "dpart")
-        },
-        **{
-            f"wrong_{name}": sum(
-                num_different([ours[name]], [theirs[name]])
-                for ours, theirs in zip(ranks, wanted, strict=True)
-            )
-            for name in ("y", "dx", "dpart")
-        },
-        **{
-            name: length_of(each[of] for each in ranks)
-            for name, of in (("length", "dpart"), ("length_y", "y"), ("length_dx", "dx"))
-        },
-        "gathers": names.count("all_gather"),
-        "scatters": names.count("reduce_scatter"),
-        "calls": most_calls(run),
-        "sent_bytes": run.sent_bytes(),
-        **kept,
-    }
+        kept = observed | {"alive": max(1, *map(_most_alive, observed["lives"]))}
+    return [
+        forged(forged_calls),
+        Fact(
+            "missing_dx",
+            sum(each["dx"] is None for each in ranks),
+            "ranks without a gradient of the input",
+            "Through which operation does autograd come back from the result to `x`, and what does "
+            "`backward` return in the place of `x`?",
+        ),
+        Fact(
+            "missing_dpart",
+            sum(each["dpart"] is None for each in ranks),
+            "ranks without a gradient of their part",
+            "How does autograd know that the result was made of `part`, and what does `backward` "
+            "return in the place of `part`?",
+        ),
+        Fact(
+            "wrong_y",
+            _num_wrong("y", ranks, right["ranks"]),
+            "ranks with a wrong result",
+            "What is the product of an input and a whole weight, and where does each part of the "
+            "weight belong?",
+        ),
+        Fact(
+            "wrong_dx",
+            _num_wrong("dx", ranks, right["ranks"]),
+            "ranks with a wrong gradient of the input",
+            "Which product is the gradient of the input?",
+        ),
+        Fact(
+            "wrong_dpart",
+            _num_wrong("dpart", ranks, right["ranks"]),
+            "ranks with a wrong gradient of their part",
+            "Which product is the gradient of the weight, and which part of whose sum does this "
+            "rank keep?",
+        ),
+        Fact(
+            "length",
+            length_of(each["dpart"] for each in ranks),
+            "the norm of the gradient of all parts",
+            "Put the gradients of all parts side by side. Which of their numbers differ from the "
+            "weight's gradient, summed over all ranks?",
+        ),
+        Fact(
+            "length_y",
+            length_of(each["y"] for each in ranks),
+            "the norm of all results",
+            "Which numbers of a rank's result differ from the product of its `x` and the whole "
+            "weight?",
+        ),
+        Fact(
+            "length_dx",
+            length_of(each["dx"] for each in ranks),
+            "the norm of the gradient of all inputs",
+            "Which numbers of a rank's gradient of `x` differ from those that the whole weight on "
+            "a single rank would give?",
+        ),
+        Fact(
+            "gathers",
+            names.count("all_gather"),
+            "gathers of rank 0",
+            "One gather for forward, one for backward. Which calls do you make?",
+        ),
+        Fact(
+            "scatters",
+            names.count("reduce_scatter"),
+            "scatters of rank 0",
+            "Which call of yours brings a rank its part of the summed gradient, and how often is "
+            "it made in backward?",
+        ),
+        Fact(
+            "calls",
+            most_calls(run),
+            "calls of a rank",
+            "One gather for forward, one for backward, one scatter. Which calls do you make?",
+        ),
+        Fact(
+            "sent_bytes",
+            run.sent_bytes(),
+            "bytes that rank 0 sends",
+            "How many numbers does each of the three calls carry, and in which precision?",
+        ),
+        Fact(
+            "saved_bytes",
+            kept["saved_bytes"],
+            "bytes that autograd keeps",
+            "Which tensors do you give to `save_for_backward`, and which of them does backward "
+            "need?",
+        ),
+        Fact(
+            "unseen_bytes",
+            kept.get("unseen_bytes", 0),
+            "bytes that stay alive where autograd does not see them",
+            "When `forward` is over, which tensor of it is still alive, and what holds it other "
+            "than `ctx.save_for_backward`?",
+        ),
+        Fact(
+            "alive",
+            kept["alive"],
+            "tensors as large as the weight that are alive at once",
+            "When is each whole weight made, and which name holds it how long?",
+        ),
+    ]
+
+
+def _num_wrong(name: str, ours: list[dict[str, Tensor]], theirs: list[dict[str, Tensor]]) -> int:
+    """On how many ranks a tensor is another one."""
+    return sum(
+        num_different([one[name]], [other[name]]) for one, other in zip(ours, theirs, strict=True)
+    )
 
 
 def _most_alive(lives: list[list[int]]) -> int:

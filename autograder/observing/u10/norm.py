@@ -1,18 +1,22 @@
 """What is observed of clipping a sharded gradient: norms, parts and calls of each rank."""
 
+from itertools import chain
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.checking.result_form import require_as_many
 from autograder.observing.comparing import is_nearly
 from autograder.observing.observation import errors_as_data, length_of, require_one_number
-from autograder.observing.replay import replay
+from autograder.observing.replay import forged, replay
 from autograder.observing.u09.on_ranks import cluster_of, most_calls, record_on_ranks
 from course_utils.distributed import Comm
+
+ONE_NUMBER = "One number of each rank is enough. Which?"
 
 
 def gradients_of(case: Case, rank: int) -> list[Tensor]:
@@ -36,24 +40,49 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     return {"ranks": recorded.results, "logs": recorded.logs}
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Norms and parts beside those of the whole vector; calls and bytes."""
     ranks = observed["ranks"]
     run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
-    pairs = list(zip(ranks, right["gradients"], strict=True))
-    for one, other in pairs:
-        require_as_many(one["gradients"], other)
-    return {
-        "forged_calls": forged_calls,
-        "norm": ranks[0]["norm"],
-        "norm_on_last": ranks[-1]["norm"],
-        "length": length_of(each for rank in ranks for each in rank["gradients"]),
-        "wrong_parts": sum(
-            not is_nearly(*each)
-            for one, other in pairs
-            for each in zip(one["gradients"], other, strict=True)
-            if each[1].numel()
+    num_bytes = sum(each.num_bytes for each in run.communications())
+    return [
+        forged(forged_calls),
+        Fact(
+            "norm",
+            ranks[0]["norm"],
+            "the norm that rank 0 returns",
+            "Which number of each part adds up to something of the whole?",
         ),
-        "calls": most_calls(run),
-        "most_bytes": max(right["most_bytes"], sum(e.num_bytes for e in run.communications())),
-    }
+        Fact(
+            "norm_on_last",
+            ranks[-1]["norm"],
+            "the norm that the last rank returns",
+            "Rank 0 returns the right norm. From which numbers does the last rank make the norm "
+            "that it returns, and what do empty parts contribute?",
+        ),
+        Fact(
+            "length",
+            length_of(each for rank in ranks for each in rank["gradients"]),
+            "the norm of all parts afterwards",
+            "By which factor does every number shrink, and when not at all?",
+        ),
+        Fact(
+            "wrong_parts",
+            _num_wrong([each["gradients"] for each in ranks], right["gradients"]),
+            "wrong parts",
+            "By which factor is each part scaled on each rank, and into which tensor is the "
+            "product written?",
+        ),
+        Fact("calls", most_calls(run), "calls of a rank", ONE_NUMBER),
+        Fact(
+            "most_bytes", max(right["most_bytes"], num_bytes), "bytes in rank 0's calls", ONE_NUMBER
+        ),
+    ]
+
+
+def _num_wrong(ours: list[list[Tensor]], theirs: list[list[Tensor]]) -> int:
+    """How many parts of all ranks, of those that are not empty, hold other numbers."""
+    for one, other in zip(ours, theirs, strict=True):
+        require_as_many(one, other)
+    pairs = zip(chain(*ours), chain(*theirs), strict=True)
+    return sum(not is_nearly(part, right) for part, right in pairs if right.numel())

@@ -7,14 +7,16 @@ from torch import Tensor, nn
 from torch.optim import SGD, Adam, Optimizer
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.comparing import num_different
 from autograder.observing.observation import errors_as_data, length_of
-from autograder.observing.replay import replay
+from autograder.observing.replay import forged, replay
 from autograder.observing.u09.on_ranks import cluster_of, most_calls, record_on_ranks
 from course_utils.distributed import Comm
 
 NUM_STEPS = 2
+TWO_CALLS = "Two calls make one all-reduce. Which two?"
 
 
 def optimizer_of(case: Case, parameter: nn.Parameter) -> Optimizer:
@@ -60,19 +62,53 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     return {"ranks": recorded.results, "logs": recorded.logs}
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Weights beside those of one optimizer for all; calls, bytes, time."""
     ranks = observed["ranks"]
     run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
     parts = zip(ranks, right["parts"], strict=True)
-    return {
-        "forged_calls": forged_calls,
-        "updates": max(each["updates"] for each in ranks),
-        "wrong_steps": num_different(ranks[0]["after"], right["after"]),
-        "wrong_ranks": sum(num_different(e["after"], right["after"]) > 0 for e in ranks),
-        "wrong_parts": sum(num_different([e["part"]], [part]) for e, part in parts),
-        "length": length_of(ranks[0]["after"][-1:]),
-        "calls": most_calls(run),
-        "sent_bytes": run.sent_bytes(),
-        "seconds": run.step_seconds,
-    }
+    return [
+        forged(forged_calls),
+        Fact(
+            "updates",
+            max(each["updates"] for each in ranks),
+            "updates of the optimizer in two steps",
+            "In one call of `sharded_step`, how often does a rank run `optimizer.step()`?",
+        ),
+        Fact(
+            "wrong_steps",
+            num_different(ranks[0]["after"], right["after"]),
+            "steps that leave rank 0 with wrong weights",
+            "Who sums the gradient, who updates from which gradient, and who tells the others?",
+        ),
+        Fact(
+            "wrong_ranks",
+            sum(num_different(each["after"], right["after"]) > 0 for each in ranks),
+            "ranks with wrong weights",
+            "Rank 0 has the right weights after each step, and some other rank has not. What fills "
+            "`weights` on that rank, and with whose parts?",
+        ),
+        Fact(
+            "wrong_parts",
+            sum(num_different([each["part"]], [part]) for each, part in parts),
+            "ranks whose part is wrong",
+            "`weights` is right everywhere, and `part` is not this rank's piece of it. Which "
+            "tensor is updated, and what do you write into `part`?",
+        ),
+        Fact(
+            "length",
+            length_of(ranks[0]["after"][-1:]),
+            "the norm of the weights in the end",
+            "Which numbers of rank 0's `weights` differ after two steps from those that one "
+            "optimizer would give, and which rank is responsible for them?",
+        ),
+        Fact("calls", most_calls(run), "calls in two steps", TWO_CALLS),
+        Fact("sent_bytes", run.sent_bytes(), "bytes that rank 0 sends", TWO_CALLS),
+        Fact(
+            "seconds",
+            run.step_seconds,
+            "virtual seconds of two steps",
+            "Rank 0 sends the right bytes, and the step takes another time. Does every rank send "
+            "as much as rank 0, and in which call does a rank wait longer than it must?",
+        ),
+    ]

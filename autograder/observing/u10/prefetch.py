@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.comparing import num_different
 from autograder.observing.observation import errors_as_data, length_of
-from autograder.observing.replay import replay
+from autograder.observing.replay import forged, replay
 from autograder.observing.u09.on_ranks import (
     BYTES_PER_SECOND,
     FLOAT64_BYTES,
@@ -111,30 +112,78 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     return {"ranks": recorded.results, "logs": recorded.logs}
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Wrong gradients, calls, time and whole tensors; less time and memory is fine."""
     run, forged_calls = replay(observed["logs"], cluster_of(case))
     names = [each.name.split(" #")[0] for each in run.communications()]
+    gathers, scatters = names.count("all_gather"), names.count("reduce_scatter")
     pairs = zip(observed["ranks"], right["gradients"], strict=True)
-    numbers: dict[str, float] = {
-        "forged_calls": forged_calls,
-        "wrong_gradients": sum(num_different(one["gradients"], other) for one, other in pairs),
-        "length": length_of(each for one in observed["ranks"] for each in one["gradients"]),
-        "gathers": names.count("all_gather"),
-        "scatters": names.count("reduce_scatter"),
-        "other_calls": len(names) - names.count("all_gather") - names.count("reduce_scatter"),
-        "exposed_seconds": right["exposed_seconds"],
-        "weights_alive": right["weights_alive"],
-        "gradients_alive": right["gradients_alive"],
-    }
+    exposed_seconds, weights_alive, gradients_alive = (
+        right[name] for name in ("exposed_seconds", "weights_alive", "gradients_alive")
+    )
     if case["scenario"] == "time":
         exposed = max(run.step_seconds - run.compute_seconds(r) for r in range(run.num_ranks))
-        numbers["exposed_seconds"] = max(right["exposed_seconds"], exposed)
+        exposed_seconds = max(exposed_seconds, exposed)
     if case["scenario"] == "memory" and case["num_ranks"] > 1:
         lives = [each["lives"] for each in observed["ranks"]]
-        for name, is_gradient in (("weights_alive", 0), ("gradients_alive", 1)):
-            numbers[name] = max(2, *(_most_alive(each, is_gradient) for each in lives))
-    return numbers
+        weights_alive, gradients_alive = (
+            max(2, *(_most_alive(each, is_gradient) for each in lives)) for is_gradient in (0, 1)
+        )
+    return [
+        forged(forged_calls),
+        Fact(
+            "wrong_gradients",
+            sum(num_different(one["gradients"], other) for one, other in pairs),
+            "wrong gradients of all ranks together",
+            "For which layer does each use run, and which part of its summed gradient is this "
+            "rank's?",
+        ),
+        Fact(
+            "length",
+            length_of(each for one in observed["ranks"] for each in one["gradients"]),
+            "the norm of all gradients",
+            "Which numbers does each of the `gradients` hold at the end, and which of them are not "
+            "those of the sum over all ranks?",
+        ),
+        Fact(
+            "gathers",
+            gathers,
+            "gathers",
+            "Every use gathers anew. How many uses are there?",
+        ),
+        Fact(
+            "scatters",
+            scatters,
+            "scatters",
+            "In which uses does `compute` return a gradient, and which call do you make for each "
+            "of them?",
+        ),
+        Fact(
+            "other_calls",
+            len(names) - gathers - scatters,
+            "other calls",
+            "Which of your calls is neither an all-gather nor a reduce-scatter, and what does it "
+            "bring that those two do not?",
+        ),
+        Fact(
+            "exposed_seconds",
+            exposed_seconds,
+            "virtual seconds of the step beyond compute",
+            "Between the call and the wait of each transfer, what is computed?",
+        ),
+        Fact(
+            "weights_alive",
+            weights_alive,
+            "whole weights alive at once",
+            "Which whole weights are there while one layer runs, and by which names?",
+        ),
+        Fact(
+            "gradients_alive",
+            gradients_alive,
+            "whole gradients alive at once",
+            "Which whole gradients are there when a new one is made?",
+        ),
+    ]
 
 
 def _most_alive(lives: list[list[int]], is_gradient: int) -> int:

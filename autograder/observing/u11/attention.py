@@ -5,19 +5,26 @@ from typing import Any
 from torch import Tensor
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.observation import errors_as_data
-from autograder.observing.u11.blocks import LABELS as BLOCK_LABELS
-from autograder.observing.u11.blocks import Weights, observe_block, random_block, summarise_block
-from autograder.observing.u11.named_errors import error_as_number, numbers_of_error
+from autograder.observing.replay import forged, replay
+from autograder.observing.u09.on_ranks import cluster_of
+from autograder.observing.u11.blocks import (
+    Weights,
+    flops_facts,
+    input_facts,
+    observe_block,
+    random_block,
+    result_facts,
+    silent_block,
+    weight_fact,
+)
+from autograder.observing.u11.named_errors import error_as_number, with_error
+from autograder.observing.u11.passes import traffic
 
-WEIGHTS = ("q", "k", "v", "o")
 SCENARIOS = ("a key head for each query head", "grouped heads")
 UNSERVED = "unserved_heads"
-LABELS = BLOCK_LABELS | {
-    UNSERVED: "`attend` got a number of key heads that does not divide that of query heads.",
-    **{f"wrong_{name}": f"The parts of the gradient of {name} are wrong." for name in WEIGHTS},
-}
 
 
 def tensors_of(case: Case) -> tuple[Tensor, Weights]:
@@ -39,7 +46,42 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     return observe_block(case["num_ranks"], lambda: tensors_of(case), call)
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Calls and FLOPs on the judge's cluster; results and gradients beside the right ones."""
-    error = numbers_of_error(UNSERVED, observed, right)
-    return error or summarise_block(case, observed, right) | {UNSERVED: 0}
+    unserved = Fact(
+        UNSERVED,
+        observed.get(UNSERVED, 0),
+        "`attend` got a number of key heads that does not divide that of query heads.",
+        "How many query heads and how many key heads does a rank have after your cut, and how many "
+        "query heads should share one key head?",
+    )
+    block = silent_block(case, right) if unserved.value else observed
+    run, forged_calls = replay(block["logs"], cluster_of(case["num_ranks"]))
+    others = [
+        forged(forged_calls),
+        *traffic(
+            run,
+            ["all_reduce"],
+            ask_of_forward="Where in forward do ranks hold parts of one sum?",
+            ask_of_backward="How often does x enter the block, and what does f do in backward?",
+        ),
+        *result_facts(
+            block,
+            right,
+            "Four heads on two ranks: which rows of q, k and v, and which columns of o, has rank "
+            "1?",
+        ),
+        *input_facts(block, right),
+        weight_fact("q", "rows", block, right),
+        weight_fact("k", "rows", block, right),
+        weight_fact("v", "rows", block, right),
+        weight_fact("o", "columns", block, right),
+        *flops_facts(
+            run,
+            case["num_ranks"],
+            ask_of_forward="Which of the four products still works on all heads?",
+            ask_of_backward="Backward goes once through `attend` and once through each of the four "
+            "products. Which of these steps is missing, doubled, or made for other ranks' heads?",
+        ),
+    ]
+    return with_error(unserved, others, right)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.comparing import is_same, num_different
 from autograder.observing.observation import (
@@ -15,24 +16,15 @@ from autograder.observing.observation import (
     undisturbed,
     upstream,
 )
-from autograder.observing.replay import replay
 from autograder.observing.u03.kept import random_tensors
 from autograder.observing.u09.on_ranks import cluster_of, record_on_ranks
 from autograder.observing.u11.enter_and_leave import enter_and_leave
-from autograder.observing.u11.passes import LABELS as PASS_LABELS
-from autograder.observing.u11.passes import end_forward, traffic
-from course_utils.distributed import ClusterRun, Comm
+from autograder.observing.u11.named_errors import silent_ranks
+from autograder.observing.u11.passes import end_forward
+from autograder.observing.u11.results import wrong_results
+from course_utils.distributed import ClusterRun, Comm, Event
 
 Weights = Mapping[str, Tensor]
-
-LABELS = PASS_LABELS | {
-    "wrong_results": "ranks whose result is wrong",
-    "result_length": "the length of rank 0's result",
-    "wrong_x": "ranks whose gradient of x is wrong",
-    "x_length": "the length of rank 0's gradient of x",
-    "forward_flops": "FLOPs of the busiest rank in the forward pass",
-    "backward_flops": "FLOPs of the busiest rank in the backward pass",
-}
 
 
 def random_block(shapes: Mapping[str, tuple[int, ...]], seed: int) -> tuple[Tensor, Weights]:
@@ -75,9 +67,7 @@ def whole_block(
     result.backward(upstream(result))
     assert x.grad is not None
     return {
-        "wrong_results": 0,
         "result_length": length_of([result]),
-        "wrong_x": 0,
         "x_length": length_of([x.grad]),
         "result": result.detach(),
         "x": x.grad,
@@ -85,52 +75,95 @@ def whole_block(
     }
 
 
-def summarise_block(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
-    """Calls and FLOPs on the judge's cluster; results and gradients beside the right ones.
+def silent_block(case: Case, right: Plain) -> dict[str, Any]:
+    """In place of the observation of a block that an error has ended."""
+    nothing = {"result": None, "x": None, "weights": dict.fromkeys(right["weights"])}
+    return silent_ranks(case["num_ranks"], nothing)
 
-    Gradients of whole weights are summed over ranks, each of which used a part; that of a bias,
-    which all ranks use whole, is the right one on each.
+
+def result_facts(observed: Plain, right: Plain, ask: str) -> list[Fact]:
+    """The results of all ranks beside that of one rank alone."""
+    results = [each["result"] for each in observed["ranks"]]
+    num_wrong = num_different(results, [right["result"]] * len(results))
+    return [
+        wrong_results(num_wrong, ask),
+        Fact(
+            "result_length",
+            length_of([results[0] if num_wrong else right["result"]]),
+            "the length of rank 0's result",
+            "Compare rank 0's result with that of one rank alone. Are all numbers off by the same "
+            "factor, or only some of them?",
+        ),
+    ]
+
+
+def input_facts(observed: Plain, right: Plain) -> list[Fact]:
+    """The gradients of x of all ranks beside that of one rank alone."""
+    of_x = [each["x"] for each in observed["ranks"]]
+    num_wrong = num_different(of_x, [right["x"]] * len(of_x))
+    return [
+        Fact(
+            "wrong_x",
+            num_wrong,
+            "ranks whose gradient of x is wrong",
+            "Which of your products use x, and what stands between x and each of them?",
+        ),
+        Fact(
+            "x_length",
+            length_of([of_x[0] if num_wrong else right["x"]]),
+            "the length of rank 0's gradient of x",
+            "Which products add to the gradient of x on one rank alone, and which of them are "
+            "missing in rank 0's, or come in twice?",
+        ),
+    ]
+
+
+def weight_fact(name: str, cut: str, observed: Plain, right: Plain) -> Fact:
+    """Whether all ranks' gradients of a weight add up to the right one.
+
+    Each rank has the whole weight, and uses some of its rows, or of its columns.
     """
-    ranks = observed["ranks"]
-    run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
-    results, of_x = ([each[name] for each in ranks] for name in ("result", "x"))
-    wrong_results = num_different(results, [right["result"]] * len(ranks))
-    wrong_x = num_different(of_x, [right["x"]] * len(ranks))
-    return {
-        "forged_calls": forged_calls,
-        **traffic(run, ["all_reduce"]),
-        **busiest_flops(run, case["num_ranks"]),
-        "wrong_results": wrong_results,
-        "result_length": length_of([results[0] if wrong_results else right["result"]]),
-        "wrong_x": wrong_x,
-        "x_length": length_of([of_x[0] if wrong_x else right["x"]]),
-        **{
-            f"wrong_{name}": _wrong_weight(name, [each["weights"][name] for each in ranks], theirs)
-            for name, theirs in right["weights"].items()
-        },
-    }
-
-
-def _wrong_weight(name: str, ours: list[Tensor | None], theirs: Tensor) -> int:
-    """Ranks with another gradient of a bias; one, if parts of another weight's do not sum up."""
-    if name == "bias":
-        return num_different(ours, [theirs] * len(ours))
+    theirs = right["weights"][name]
+    ours = [each["weights"][name] for each in observed["ranks"]]
     parts = [torch.zeros_like(theirs) if each is None else each for each in ours]
     is_like = all(each.shape == theirs.shape for each in parts)
-    return int(not is_like or not is_same(torch.stack(parts).sum(0), theirs))
+    return Fact(
+        f"wrong_{name}",
+        int(not is_like or not is_same(torch.stack(parts).sum(0), theirs)),
+        f"The parts of the gradient of {name} are wrong.",
+        f"With which {cut} of `{name}` does each rank multiply, and can autograd follow them back "
+        "to the whole weight?",
+    )
 
 
-def busiest_flops(run: ClusterRun, num_ranks: int) -> dict[str, int]:
+def flops_facts(
+    run: ClusterRun, num_ranks: int, *, ask_of_forward: str, ask_of_backward: str
+) -> list[Fact]:
     """FLOPs of the busiest rank by pass, of a run on `cluster_of`."""
+    return [
+        Fact(
+            "forward_flops",
+            _busiest_flops(run, num_ranks, "forward"),
+            "FLOPs of the busiest rank in the forward pass",
+            ask_of_forward,
+        ),
+        Fact(
+            "backward_flops",
+            _busiest_flops(run, num_ranks, "backward"),
+            "FLOPs of the busiest rank in the backward pass",
+            ask_of_backward,
+        ),
+    ]
+
+
+def _busiest_flops(run: ClusterRun, num_ranks: int, name: str) -> int:
+    """FLOPs of the rank that computes most in a pass."""
     rate = cluster_of(num_ranks).flops_per_second
-    return {
-        f"{name}_flops": max(
-            round(rate * sum(e.end_seconds - e.start_seconds for e in _named(run, rank, name)))
-            for rank in range(run.num_ranks)
-        )
-        for name in ("forward", "backward")
-    }
+    return max(
+        round(rate * sum(e.end_seconds - e.start_seconds for e in _named(run, rank, name)))
+        for rank in range(run.num_ranks)
+    )
 
 
-def _named(run: ClusterRun, rank: int, name: str) -> list[Any]:
+def _named(run: ClusterRun, rank: int, name: str) -> list[Event]:
     return [each for each in run.of(rank, "compute") if each.name == name]

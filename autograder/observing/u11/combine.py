@@ -6,18 +6,20 @@ import torch
 from torch import Tensor
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.checksums import checksum
 from autograder.observing.comparing import num_changed, num_different
 from autograder.observing.observation import errors_as_data, require_tensor, undisturbed
-from autograder.observing.replay import LABELS as REPLAY_LABELS
-from autograder.observing.replay import replay
+from autograder.observing.replay import forged, replay
 from autograder.observing.u03.kept import random_tensors
 from autograder.observing.u06.merge import exact
-from autograder.observing.u09.on_ranks import cluster_of, record_on_ranks
+from autograder.observing.u09.on_ranks import calls_made, cluster_of, record_on_ranks
+from autograder.observing.u11.results import wrong_results
 from course_utils.distributed import Comm
 
 SCENARIOS = ("ordinary", "extreme")
+WHAT_IS_NEEDED = "What does a rank need of the others: their results, or one number for each row?"
 PLAIN, HIGH, APART, NONE_HERE, NONE_AT_ALL = (
     "plain",
     "high",
@@ -25,13 +27,6 @@ PLAIN, HIGH, APART, NONE_HERE, NONE_AT_ALL = (
     "a row without keys on a rank",
     "a row without keys",
 )
-LABELS = REPLAY_LABELS | {
-    "calls": "calls to the other ranks",
-    "bytes": "bytes in these calls",
-    "wrong_results": "ranks whose result is wrong",
-    "result_checksum": "the sum of rank 0's results, each with a weight of its own",
-    "changed": "arguments that are other numbers afterwards",
-}
 
 
 def scores_and_values(case: Case) -> tuple[list[Tensor], list[Tensor]]:
@@ -70,19 +65,33 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     return {"ranks": recorded.results, "logs": recorded.logs}
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Results beside the right one; calls and bytes, as many as are allowed or more."""
     run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
     calls, ranks = run.communications(), observed["ranks"]
-    return {
-        "forged_calls": forged_calls,
-        "calls": max(right["calls"], len(calls)),
-        "bytes": max(right["bytes"], sum(each.num_bytes for each in calls)),
-        "wrong_results": num_different(
-            (each["result"] for each in ranks), [right["result"]] * len(ranks)
+    num_bytes = sum(each.num_bytes for each in calls)
+    return [
+        forged(forged_calls),
+        calls_made(max(right["calls"], len(calls)), WHAT_IS_NEEDED),
+        Fact("bytes", max(right["bytes"], num_bytes), "bytes in these calls", WHAT_IS_NEEDED),
+        wrong_results(
+            num_different((each["result"] for each in ranks), [right["result"]] * len(ranks)),
+            "On two ranks with one key each: what is the share of each in the softmax over both?",
         ),
-        "result_checksum": checksum(ranks[0]["result"], right["result"]),
-        "changed": sum(
-            num_changed(each["inputs"], inputs_of(case, rank)) for rank, each in enumerate(ranks)
+        Fact(
+            "result_checksum",
+            checksum(ranks[0]["result"], right["result"]),
+            "the sum of rank 0's results, each with a weight of its own",
+            "For one row, which share of the whole softmax do each rank's keys have, and by which "
+            "factor does that rank's `out` come into the result?",
         ),
-    }
+        Fact(
+            "changed",
+            sum(
+                num_changed(each["inputs"], inputs_of(case, rank))
+                for rank, each in enumerate(ranks)
+            ),
+            "arguments that are other numbers afterwards",
+            "Which of your operations or calls writes into `out` or `lse`?",
+        ),
+    ]

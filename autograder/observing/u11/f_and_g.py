@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.comparing import num_changed, num_different
 from autograder.observing.observation import (
@@ -16,12 +17,12 @@ from autograder.observing.observation import (
     require_tensor,
     undisturbed,
 )
-from autograder.observing.replay import replay
+from autograder.observing.replay import forged, replay
 from autograder.observing.u03.kept import random_tensors
 from autograder.observing.u09.on_ranks import cluster_of, record_on_ranks
-from autograder.observing.u11.named_errors import error_as_number, numbers_of_error
-from autograder.observing.u11.passes import LABELS as PASS_LABELS
+from autograder.observing.u11.named_errors import error_as_number, silent_ranks, with_error
 from autograder.observing.u11.passes import end_forward, traffic
+from autograder.observing.u11.results import wrong_results
 from course_utils.distributed import Comm
 
 Operation = Callable[[Tensor], Tensor]
@@ -29,14 +30,6 @@ Operation = Callable[[Tensor], Tensor]
 SCENARIOS = ("f", "g", "block")
 PLAIN, TURNED, SPREAD, TWICE = "plain", "transposed", "expanded gradient", "input used twice"
 STRIDED = "strided_calls"
-LABELS = PASS_LABELS | {
-    STRIDED: "A call got a tensor that is not contiguous.",
-    "wrong_results": "ranks whose result is wrong",
-    "wrong_gradients": "ranks whose gradient of x is wrong",
-    "result_length": "the length of rank 0's result",
-    "gradient_length": "the length of rank 0's gradient",
-    "changed": "tensors of somebody else that hold other numbers afterwards",
-}
 
 
 def tensors_of(case: Case, rank: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -90,25 +83,69 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     return {"ranks": recorded.results, "logs": recorded.logs}
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Calls of each pass on the judge's cluster; results and gradients beside the right ones."""
-    if error := numbers_of_error(STRIDED, observed, right):
-        return error
+    strided = Fact(
+        STRIDED,
+        observed.get(STRIDED, 0),
+        "A call got a tensor that is not contiguous.",
+        "A call sends memory as it lies, and `clone()` keeps the order of a transposed tensor. "
+        "What does not?",
+    )
+    if strided.value:
+        nothing = dict.fromkeys(("result", "gradient", "x", "incoming"))
+        observed = silent_ranks(case["num_ranks"], nothing)
     ranks = observed["ranks"]
     run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
+    num_wrong = num_different((each["result"] for each in ranks), right["results"])
+    num_steep = num_different((each["gradient"] for each in ranks), right["gradients"])
+    result = ranks[0]["result"] if num_wrong else right["results"][0]
+    gradient = ranks[0]["gradient"] if num_steep else right["gradients"][0]
+    others = [
+        forged(forged_calls),
+        *traffic(
+            run,
+            ["all_reduce"],
+            ask_of_forward="In forward f copies and g sums. Which of the two needs the others?",
+            ask_of_backward="What does one rank know of the gradient of x, and what of the "
+            "gradient of its part of a sum?",
+        ),
+        wrong_results(num_wrong, "What should every rank hold after f, and what after g?"),
+        Fact(
+            "result_length",
+            length_of([result]),
+            "the length of rank 0's result",
+            "Write down what goes into f or g on each rank. Which of these numbers does rank 0's "
+            "result hold, and how often?",
+        ),
+        Fact(
+            "wrong_gradients",
+            num_steep,
+            "ranks whose gradient of x is wrong",
+            "Write the result as a formula of all ranks' inputs. What is its derivative by the x "
+            "of one rank?",
+        ),
+        Fact(
+            "gradient_length",
+            length_of([gradient]),
+            "the length of rank 0's gradient",
+            "Write down the gradients that come from above on each rank. Which of them does rank "
+            "0's gradient of x hold, and how often?",
+        ),
+        Fact(
+            "changed",
+            _num_changed(case, ranks),
+            "tensors of somebody else that hold other numbers afterwards",
+            "Which of your calls writes into a tensor that it was given, and who else holds that "
+            "tensor?",
+        ),
+    ]
+    return with_error(strided, others, right)
+
+
+def _num_changed(case: Case, ranks: list[dict[str, Any]]) -> int:
+    """How many inputs and incoming gradients hold other numbers than before."""
     before = [tensors_of(case, rank) for rank in range(case["num_ranks"])]
-    wrong_results = num_different((each["result"] for each in ranks), right["results"])
-    wrong_gradients = num_different((each["gradient"] for each in ranks), right["gradients"])
-    first = ranks[0] if wrong_results else {"result": right["results"][0]}
-    steepest = ranks[0] if wrong_gradients else {"gradient": right["gradients"][0]}
-    return {
-        "forged_calls": forged_calls,
-        STRIDED: 0,
-        **traffic(run, ["all_reduce"]),
-        "wrong_results": wrong_results,
-        "result_length": length_of([first["result"]]),
-        "wrong_gradients": wrong_gradients,
-        "gradient_length": length_of([steepest["gradient"]]),
-        "changed": num_changed((each["x"] for each in ranks), (x for x, _, _ in before))
-        + num_changed((each["incoming"] for each in ranks), (i for _, _, i in before)),
-    }
+    of_inputs = num_changed((each["x"] for each in ranks), (x for x, _, _ in before))
+    of_incoming = num_changed((each["incoming"] for each in ranks), (i for _, _, i in before))
+    return of_inputs + of_incoming

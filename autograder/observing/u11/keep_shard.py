@@ -1,6 +1,5 @@
 """A product with gathered tokens: gradients and calls, what autograd keeps, what is hidden."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,6 +8,7 @@ import torch
 from torch import Tensor
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.comparing import is_same, num_different
 from autograder.observing.observation import (
@@ -16,27 +16,22 @@ from autograder.observing.observation import (
     require_tensor,
     undisturbed,
 )
-from autograder.observing.replay import replay
-from autograder.observing.u03.kept import kept_bytes, observe_kept, random_tensors
+from autograder.observing.replay import forged, replay
+from autograder.observing.u03.kept import (
+    kept_bytes,
+    observe_kept,
+    random_tensors,
+    saved,
+    unseen,
+)
 from autograder.observing.u09.on_ranks import NETWORK, cluster_of, record_on_cluster
 from autograder.observing.u11.in_flight import InFlightComm
-from autograder.observing.u11.passes import LABELS as PASS_LABELS
 from autograder.observing.u11.passes import end_forward, traffic
-from course_utils.distributed import Comm, NullComm, VirtualCluster
+from autograder.observing.u11.results import wrong_results
+from course_utils.distributed import ClusterRun, Comm, NullComm, VirtualCluster
 
 FLOAT64_BYTES = 8
 NUMBERS, KEPT, OVERLAPPED = SCENARIOS = ("numbers", "kept", "overlapped")
-LABELS = PASS_LABELS | {
-    "early_weights": "ranks whose gradient of the weight was computed before the tokens were there",
-    "summed_weights": "ranks whose gradient of the weight is a sum over ranks",
-    "wrong_results": "ranks whose result is wrong",
-    "wrong_shards": "ranks whose gradient of the shard is wrong",
-    "wrong_weights": "ranks whose gradient of the weight is wrong",
-    "saved_bytes": "the bytes that autograd keeps",
-    "copied_bytes": "the bytes that autograd keeps besides shard and weight",
-    "unseen_bytes": "the bytes that stay alive where autograd does not see them",
-    "late": "A rank waits for its links where it could compute.",
-}
 ALLOWANCE = 1.05  # an exposed gather or scatter takes a sixth of the time
 COMPUTE_PER_GATHER = 1.5
 
@@ -88,25 +83,96 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
         return {**kept, "ranks": recorded.results, "logs": recorded.logs}
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Tensors beside the right ones, bytes and calls, time on the judge's cluster."""
-    ranks = observed["ranks"]
     run, forged_calls = replay(observed["logs"], cluster_for(case))
-    calls = traffic(run, ["all_gather", "reduce_scatter"])
-    if case["scenario"] == KEPT:
-        return {"forged_calls": forged_calls, **kept_bytes(observed), **calls}
-    of_weights = [each["weight"] for each in ranks]
-    wrong = {
-        "early_weights": sum(map(_holds_nan, of_weights)),
-        "summed_weights": _num_summed(of_weights, right["weight"]),
-    } | {
-        f"wrong_{name}s": num_different((each[name] for each in ranks), right[name])
-        for name in ("result", "shard", "weight")
-    }
-    if case["scenario"] == NUMBERS:
-        return {"forged_calls": forged_calls, **wrong}
-    is_late = run.step_seconds > ALLOWANCE * max(right["seconds"], default=math.inf)
-    return {"forged_calls": forged_calls, **calls, **wrong, "late": int(is_late)}
+    scenario = case["scenario"]
+    return [
+        forged(forged_calls),
+        *(_bytes(observed) if scenario == KEPT else []),
+        *(_calls(run) if scenario != NUMBERS else []),
+        *(_tensors(observed["ranks"], right) if scenario != KEPT else []),
+        *([_late(run, right)] if scenario == OVERLAPPED else []),
+    ]
+
+
+def _bytes(observed: Plain) -> list[Fact]:
+    """What lives on after the forward pass of one rank alone."""
+    kept = kept_bytes(observed)
+    return [
+        saved(
+            kept["saved_bytes"],
+            "Which tensors does autograd still hold when forward is over, and which of them does "
+            "backward need?",
+        ),
+        Fact(
+            "copied_bytes",
+            kept["copied_bytes"],
+            "the bytes that autograd keeps besides shard and weight",
+            "Which tensor is kept that is neither `shard` nor `weight`, and what would backward "
+            "need to have it again?",
+        ),
+        unseen(kept["unseen_bytes"]),
+    ]
+
+
+def _calls(run: ClusterRun) -> list[Fact]:
+    return traffic(
+        run,
+        ["all_gather", "reduce_scatter"],
+        ask_of_forward="Which tokens does the product need, and which does a rank have?",
+        ask_of_backward="Two things are missing in backward: all tokens once more, and the sum of "
+        "what all ranks say of each. Which call brings which?",
+    )
+
+
+def _tensors(ranks: list[dict[str, Any]], right: Plain) -> list[Fact]:
+    """Results and gradients beside the right ones."""
+    results, of_shards, of_weights = (
+        [each[name] for each in ranks] for name in ("result", "shard", "weight")
+    )
+    return [
+        Fact(
+            "early_weights",
+            sum(map(_holds_nan, of_weights)),
+            "ranks whose gradient of the weight was computed before the tokens were there",
+            "Which line of your code waits for the gathered tokens, and does the product for the "
+            "gradient of the weight come before it or after it?",
+        ),
+        Fact(
+            "summed_weights",
+            _num_summed(of_weights, right["weight"]),
+            "ranks whose gradient of the weight is a sum over ranks",
+            "Which of your calls adds up gradients of the weight, and which other rank has the "
+            "same rows of the weight?",
+        ),
+        wrong_results(
+            num_different(results, right["result"]),
+            "In which order do the tokens of the ranks stand in the result?",
+        ),
+        Fact(
+            "wrong_shards",
+            num_different(of_shards, right["shard"]),
+            "ranks whose gradient of the shard is wrong",
+            "Which ranks' products use the tokens of this shard?",
+        ),
+        Fact(
+            "wrong_weights",
+            num_different(of_weights, right["weight"]),
+            "ranks whose gradient of the weight is wrong",
+            "Which tokens went through this rank's weight, and had they arrived?",
+        ),
+    ]
+
+
+def _late(run: ClusterRun, right: Plain) -> Fact:
+    is_late = run.step_seconds > ALLOWANCE * right["seconds"]
+    return Fact(
+        "late",
+        int(is_late),
+        "A rank waits for its links where it could compute.",
+        "In backward, which product runs between the start of each call and the wait for it?",
+    )
 
 
 def _holds_nan(gradient: Tensor | None) -> bool:

@@ -1,10 +1,11 @@
 """Errors about which an exercise can ask more than about any error: observed as a number."""
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 
 Observe = Callable[[Any, Case], object]
@@ -28,8 +29,13 @@ def error_as_number(name: str, kind: type[Exception], words: str) -> Callable[[O
     return decorate
 
 
-def numbers_of_error(name: str, observed: Mapping[str, Plain], right: Plain) -> dict[str, Any]:
-    """The numbers to compare where an error was observed: only its own is wrong; else none."""
-    if "ranks" in observed:
-        return {}
-    return {key: each for key, each in right.items() if isinstance(each, int | float)} | {name: 1}
+def silent_ranks(num_ranks: int, rank: dict[str, Any]) -> dict[str, Any]:
+    """What is looked at where an error was observed: ranks that called nobody and have nothing."""
+    return {"ranks": [rank] * num_ranks, "logs": [[]] * num_ranks}
+
+
+def with_error(error: Fact, others: Iterable[Fact], right: Plain) -> list[Fact]:
+    """All facts, an error's last; where it was observed, all others are right: it alone counts."""
+    if error.value:
+        others = [each._replace(value=right.get(each.name, 0)) for each in others]
+    return [*others, error]

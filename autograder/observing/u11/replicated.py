@@ -6,24 +6,22 @@ import torch
 from torch import Tensor
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.comparing import is_same
 from autograder.observing.observation import errors_as_data, length_of, undisturbed
-from autograder.observing.replay import LABELS as REPLAY_LABELS
-from autograder.observing.replay import replay
+from autograder.observing.replay import forged, replay
 from autograder.observing.u03.kept import random_tensors
-from autograder.observing.u09.on_ranks import cluster_of, record_on_ranks
+from autograder.observing.u09.on_ranks import (
+    bytes_in_calls,
+    calls_made,
+    cluster_of,
+    record_on_ranks,
+)
 from course_utils.distributed import Comm
 
 WHOLE = ("norm1", "norm2", "o_bias", "down_bias")
 PARTS = ("q", "k", "v", "o", "up", "down", "up_bias")
-LABELS = REPLAY_LABELS | {
-    "calls": "calls to the other ranks",
-    "bytes": "bytes in these calls",
-    "wrong_whole": "gradients of whole weights that are wrong, on all ranks",
-    "norm1_length": "the length of rank 0's gradient of norm1",
-    "wrong_parts": "gradients of cut weights that are wrong, on all ranks",
-}
 
 
 def parameters_of(case: Case, rank: int) -> dict[str, Tensor]:
@@ -55,10 +53,9 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     return {"ranks": recorded.results, "logs": recorded.logs}
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Gradients beside the right ones; calls and bytes on the judge's cluster."""
     run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
-    calls = run.communications()
     wrong = [
         name
         for ours, theirs in zip(observed["ranks"], right["ranks"], strict=True)
@@ -66,11 +63,32 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
         if (theirs[name] is None) != (ours[name] is None)
         or (theirs[name] is not None and not is_same(ours[name], theirs[name]))
     ]
-    return {
-        "forged_calls": forged_calls,
-        "calls": len(calls),
-        "bytes": sum(each.num_bytes for each in calls),
-        "wrong_whole": sum(name in WHOLE for name in wrong),
-        "wrong_parts": sum(name in PARTS for name in wrong),
-        "norm1_length": length_of([(observed if "norm1" in wrong else right)["ranks"][0]["norm1"]]),
-    }
+    of_norm1 = (observed if "norm1" in wrong else right)["ranks"][0]["norm1"]
+    return [
+        forged(forged_calls),
+        calls_made(
+            len(run.communications()),
+            "Which weights are whole on every rank and see a rank's own tokens only? How many of "
+            "them have a gradient?",
+        ),
+        bytes_in_calls(run),
+        Fact(
+            "wrong_whole",
+            sum(name in WHOLE for name in wrong),
+            "gradients of whole weights that are wrong, on all ranks",
+            "After backward, of which tokens does a rank's gradient of norm1 know?",
+        ),
+        Fact(
+            "wrong_parts",
+            sum(name in PARTS for name in wrong),
+            "gradients of cut weights that are wrong, on all ranks",
+            "Which rank needs to know the gradient of a weight that it does not hold?",
+        ),
+        Fact(
+            "norm1_length",
+            length_of([of_norm1]),
+            "the length of rank 0's gradient of norm1",
+            "What do the other ranks know of the gradient of norm1, and what of it is in rank 0's "
+            "gradient after your function?",
+        ),
+    ]

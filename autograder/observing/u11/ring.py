@@ -1,6 +1,5 @@
 """Ring attention: results, what went over the links, what was attended to at once, and when."""
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -8,32 +7,21 @@ import torch
 from torch import Tensor
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.comparing import num_changed, num_different
 from autograder.observing.observation import errors_as_data, length_of, require_tensor, undisturbed
-from autograder.observing.replay import LABELS as REPLAY_LABELS
-from autograder.observing.replay import replay
+from autograder.observing.replay import forged, replay
 from autograder.observing.u03.kept import random_tensors
 from autograder.observing.u09.on_ranks import NETWORK, cluster_of, record_on_cluster
 from autograder.observing.u11.in_flight import InFlightComm
+from autograder.observing.u11.results import wrong_results
 from course_utils.distributed import ClusterRun, Comm, VirtualCluster
 from course_utils.reference.context_parallel import attend_pieces
 
 FLOAT64_BYTES = 8
 ORDINARY, EXTREME, OVERLAPPED = SCENARIOS = ("ordinary", "extreme", "overlapped")
 SIDE_BY_SIDE, EARLY_AND_LATE = LAYOUTS = ("side by side", "early and late")
-LABELS = REPLAY_LABELS | {
-    "collectives": "calls that are no messages",
-    "sent_bytes": "bytes that the rank sends which sends most",
-    "least_sent_bytes": "bytes that the rank sends which sends least",
-    "attend_calls": "calls of `attend_block` on the rank with most",
-    "most_keys": "keys in one call of `attend_block`",
-    "early_calls": "calls of `attend_block` with keys that are still on their way",
-    "wrong_results": "ranks whose result is wrong",
-    "result_length": "the length of the last rank's result",
-    "changed": "keys or values of a caller that are other numbers afterwards",
-    "late": "A rank waits for its links where it could compute.",
-}
 ALLOWANCE = 1.05  # messages that are not hidden cost a third
 COMPUTE_PER_TURN = 1.5
 
@@ -90,23 +78,94 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     return {"ranks": recorded.results, "logs": recorded.logs}
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Results beside the right ones; bytes and time as the judge's own cluster has them."""
     run, forged_calls = replay(observed["logs"], cluster_for(case))
     ranks = observed["ranks"]
-    results = [each["result"] for each in ranks]
-    wrong_results = num_different(results, right["results"])
-    return {
-        "forged_calls": forged_calls,
-        **_traffic(run),
-        "attend_calls": max(len(each["num_keys"]) for each in ranks),
-        "most_keys": max((n for each in ranks for n in each["num_keys"]), default=0),
-        "early_calls": sum(each["early_calls"] for each in ranks),
-        "wrong_results": wrong_results,
-        "result_length": length_of([(results if wrong_results else right["results"])[-1]]),
-        "changed": sum(_num_changed(case, *each) for each in enumerate(ranks)),
-        "late": int(run.step_seconds > ALLOWANCE * max(right["seconds"], default=math.inf)),
-    }
+    return [
+        forged(forged_calls),
+        *_traffic(run),
+        *_blocks(ranks),
+        *_results([each["result"] for each in ranks], right["results"]),
+        Fact(
+            "changed",
+            sum(_num_changed(case, *each) for each in enumerate(ranks)),
+            "keys or values of a caller that are other numbers afterwards",
+            "Which line writes into `k` or `v`, and who else holds them?",
+        ),
+        *([_late(run, right)] if case["scenario"] == OVERLAPPED else []),
+    ]
+
+
+def _traffic(run: ClusterRun) -> list[Fact]:
+    """Bytes of the ranks that send most and least, and calls that are no messages."""
+    sent = [sum(e.num_bytes for e in run.sent_by(rank)) for rank in range(run.num_ranks)]
+    calls = (e for rank in range(run.num_ranks) for e in run.communications(rank))
+    return [
+        Fact(
+            "collectives",
+            sum(not each.name.startswith("message") for each in calls),
+            "calls that are no messages",
+            "A collective gives every rank all keys at once. Which messages between neighbours "
+            "would bring them one block at a time?",
+        ),
+        Fact(
+            "sent_bytes",
+            max(sent),
+            "bytes that the rank sends which sends most",
+            "How many turns are there, and after which of them does a rank still need new keys?",
+        ),
+        Fact(
+            "least_sent_bytes",
+            min(sent),
+            "bytes that the rank sends which sends least",
+            "Which rank sends less than the others, in which turn, and what does the rank after it "
+            "attend to then?",
+        ),
+    ]
+
+
+def _blocks(ranks: list[dict[str, Any]]) -> list[Fact]:
+    """How often `attend_block` is called, and with which keys."""
+    return [
+        Fact(
+            "attend_calls",
+            max(len(each["num_keys"]) for each in ranks),
+            "calls of `attend_block` on the rank with most",
+            "How many blocks of keys are there, and how often does a rank need each?",
+        ),
+        Fact(
+            "most_keys",
+            max((n for each in ranks for n in each["num_keys"]), default=0),
+            "keys in one call of `attend_block`",
+            "How many keys does one rank hold? What happens to those that it has used?",
+        ),
+        Fact(
+            "early_calls",
+            sum(each["early_calls"] for each in ranks),
+            "calls of `attend_block` with keys that are still on their way",
+            "Which keys does each call of `attend_block` use, and have they arrived?",
+        ),
+    ]
+
+
+def _results(ours: list[Tensor], theirs: list[Tensor]) -> list[Fact]:
+    """Ranks with a wrong result, and how long that of the last one is."""
+    num_wrong = num_different(ours, theirs)
+    return [
+        wrong_results(
+            num_wrong,
+            "With two ranks, write down for each turn whose keys rank 1 has. Which result goes "
+            "into which merge?",
+        ),
+        Fact(
+            "result_length",
+            length_of([(ours if num_wrong else theirs)[-1]]),
+            "the length of the last rank's result",
+            "Which blocks of keys go into the last rank's result, how often does each, and which "
+            "number says how much it weighs?",
+        ),
+    ]
 
 
 def _num_changed(case: Case, rank: int, observed: Plain) -> int:
@@ -115,11 +174,11 @@ def _num_changed(case: Case, rank: int, observed: Plain) -> int:
     return num_changed(observed["keys_and_values"], (each[mine] for each in sequence_of(case)[1:]))
 
 
-def _traffic(run: ClusterRun) -> dict[str, int]:
-    sent = [sum(e.num_bytes for e in run.sent_by(rank)) for rank in range(run.num_ranks)]
-    calls = (e for rank in range(run.num_ranks) for e in run.communications(rank))
-    return {
-        "collectives": sum(not each.name.startswith("message") for each in calls),
-        "sent_bytes": max(sent),
-        "least_sent_bytes": min(sent),
-    }
+def _late(run: ClusterRun, right: Plain) -> Fact:
+    return Fact(
+        "late",
+        int(run.step_seconds > ALLOWANCE * right["seconds"]),
+        "A rank waits for its links where it could compute.",
+        "In each turn, what does a rank do between the start of its messages and the wait for "
+        "them?",
+    )

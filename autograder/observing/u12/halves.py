@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain, describe
 from autograder.checking.result_form import WrongForm
 from autograder.observing.checksums import checksum, wrong_rows
@@ -21,16 +22,14 @@ from autograder.observing.observation import (
 from autograder.observing.u03.kept import random_tensors
 from course_utils.instruments import count_flops
 
-LABELS = {
-    "changed_arguments": "arguments that are other numbers afterwards",
-    "wrong_rows": "wrong rows in the gradient of the input",
-    "input_checksum": "the sum of that gradient, each number with a weight of its own",
-    "weight_gradients": "gradients of weights",
-    "wrong_weights": "wrong gradients of weights",
-    "weights_checksum": "the sum of those gradients, each number with a weight of its own",
-    "flops_now": "FLOPs of the first half",
-    "flops_later": "FLOPs of the second half",
-}
+OF_INPUT = (
+    "Which layer's output stands in your derivative of tanh, and which factor of the chain rule is "
+    "missing?"
+)
+OF_WEIGHTS = (
+    "The first half is right. Which two tensors give the gradient of one weight, and from which "
+    "layer is each of them?"
+)
 
 
 def tensors_of(case: Case) -> tuple[list[Tensor], list[Tensor], Tensor]:
@@ -88,24 +87,64 @@ def _flops_of(call: Callable[[], object]) -> int:
     return sum(count_flops(and_a_tensor))
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Both halves beside the right ones.
 
     A product with a side of one may run as a multiplication, which is not counted.
     """
-    is_counted = min(case["rows"], *case["widths"]) > 1
+    counted = observed if min(case["rows"], *case["widths"]) > 1 else right
     ours, theirs = observed["of_weights"], right["of_weights"]
     pairs = list(zip(ours, theirs, strict=False))
     changed = zip(observed["before"], observed["after"], strict=True)
-    return {
-        "changed_arguments": sum(not torch.equal(*pair) for pair in changed),
-        "wrong_rows": wrong_rows(observed["gradient"], right["gradient"]),
-        "input_checksum": checksum(observed["gradient"], right["gradient"]),
-        "weight_gradients": len(ours),
-        "wrong_weights": sum(bool(wrong_rows(*pair)) for pair in pairs),
-        "weights_checksum": math.fsum(checksum(*pair) for pair in pairs),
-        **{
-            name: observed[name] if is_counted else right[name]
-            for name in ("flops_now", "flops_later")
-        },
-    }
+    return [
+        Fact(
+            "changed_arguments",
+            sum(not torch.equal(*pair) for pair in changed),
+            "arguments that are other numbers afterwards",
+            "Which of your operations writes into a tensor that it was given?",
+        ),
+        Fact(
+            "wrong_rows",
+            wrong_rows(observed["gradient"], right["gradient"]),
+            "wrong rows in the gradient of the input",
+            OF_INPUT,
+        ),
+        Fact(
+            "input_checksum",
+            checksum(observed["gradient"], right["gradient"]),
+            "the sum of that gradient, each number with a weight of its own",
+            OF_INPUT,
+        ),
+        Fact(
+            "weight_gradients",
+            len(ours),
+            "gradients of weights",
+            "How many weights are there?",
+        ),
+        Fact(
+            "wrong_weights",
+            sum(bool(wrong_rows(*pair)) for pair in pairs),
+            "wrong gradients of weights",
+            OF_WEIGHTS,
+        ),
+        Fact(
+            "weights_checksum",
+            math.fsum(checksum(*pair) for pair in pairs),
+            "the sum of those gradients, each number with a weight of its own",
+            OF_WEIGHTS,
+        ),
+        Fact(
+            "flops_now",
+            counted["flops_now"],
+            "FLOPs of the first half",
+            "The first half multiplies more than once for each layer, or not at all. Which product "
+            "does nobody wait for?",
+        ),
+        Fact(
+            "flops_later",
+            counted["flops_later"],
+            "FLOPs of the second half",
+            "The second half multiplies more than once for each layer. Which product has the first "
+            "half already made?",
+        ),
+    ]

@@ -3,24 +3,14 @@
 from typing import Any
 
 from autograder.checking.exercise_check import Case, call
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain, describe
 from autograder.observing.observation import errors_as_data
 from course_utils.configs import Placement
 from course_utils.instruments import PassSeconds, PipelineRun, simulate_pipeline
 
-MOST_STAGES = 8
+LABELLED_STAGES = 8  # others go by the name of the number
 TIMES = 4  # an answer with that many times the actions is not followed
-LABELS = {
-    "lists": "lists, one for each stage",
-    "unknown": "entries other than actions of this pipeline",
-    "repeated": "actions that stand there twice",
-    "missing": "actions that are missing",
-    "waiting": "A deadlock: the caption of your picture names the actions that wait.",
-    "late_forwards": "forward passes after a backward pass, on all stages",
-    "seconds": "seconds of the step",
-    "tenths": "tenths of a second of the step, with messages of a tenth",
-    **{f"held_{stage}": f"passes in flight on stage {stage}" for stage in range(MOST_STAGES)},
-}
 
 
 @errors_as_data
@@ -51,39 +41,48 @@ def follow(case: Case, schedule: Plain, seconds: PassSeconds | None = None) -> P
     return simulate_pipeline(lists, case["num_micro_batches"], placement, seconds)
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
-    """What is wrong with the lists, how long they take, and what each stage holds.
-
-    A stage that holds less than it may is right.
-    """
-    run = follow(case, observed)
-    held = {
-        f"held_{stage}": max([number for _, number in run.flights(stage)], default=0)
-        for stage in run.stages
-    }
-    return {
-        "lists": len(observed),
-        "unknown": len(run.unknown),
-        "repeated": len(run.repeated),
-        "missing": len(run.missing),
-        "waiting": len(run.waiting),
-        "late_forwards": sum(map(_late_forwards, observed)),
-        "seconds": int(run.seconds),
-        **_tenths(case, observed, right),
-        **{name: max(each, right[name]) if name in right else each for name, each in held.items()},
-    }
+def num_lists(observed: Plain) -> Fact:
+    """Lists that came."""
+    return Fact(
+        "lists",
+        len(observed),
+        "lists, one for each stage",
+        "How many lists does a schedule have?",
+    )
 
 
-def _tenths(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
-    """Tenths of a second with messages of a tenth, where they are asked for; fewer are right."""
-    if "tenths" not in right:
-        return {}
-    times = PassSeconds(forward=10, input_gradient=10, weight_gradient=10, message=1)
-    return {"tenths": max(int(follow(case, observed, times).seconds), right["tenths"])}
+def unknown(run: PipelineRun, ask: str) -> Fact:
+    """What nobody can follow."""
+    return Fact("unknown", len(run.unknown), "entries other than actions of this pipeline", ask)
 
 
-def _late_forwards(actions: Plain) -> int:
-    """Forward passes of a stage after its first backward pass."""
-    kinds = [each[0] for each in actions if isinstance(each, list | tuple) and each]
-    first = next((n for n, kind in enumerate(kinds) if kind == "B"), len(kinds))
-    return kinds[first:].count("F")
+def repeated(run: PipelineRun, ask: str) -> Fact:
+    """What is done already."""
+    return Fact("repeated", len(run.repeated), "actions that stand there twice", ask)
+
+
+def missing(run: PipelineRun, ask: str) -> Fact:
+    """What is left to do."""
+    return Fact("missing", len(run.missing), "actions that are missing", ask)
+
+
+def waiting(
+    run: PipelineRun,
+    ask: str = "Your stages wait for each other. What stands before the action that the first of "
+    "them waits for, in its own list?",
+) -> Fact:
+    """Actions that never begin."""
+    label = "A deadlock: the caption of your picture names the actions that wait."
+    return Fact("waiting", len(run.waiting), label, ask)
+
+
+def step_seconds(run: PipelineRun, ask: str) -> Fact:
+    """How long the step takes."""
+    return Fact("seconds", int(run.seconds), "seconds of the step", ask)
+
+
+def held(run: PipelineRun, stage: int, right: Plain, ask: str) -> Fact:
+    """The most passes that a stage holds; one that holds less than it may is right."""
+    name, most = f"held_{stage}", max((number for _, number in run.flights(stage)), default=0)
+    label = f"passes in flight on stage {stage}" if stage < LABELLED_STAGES else ""
+    return Fact(name, max(most, right[name]), label, ask)

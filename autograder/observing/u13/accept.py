@@ -5,17 +5,13 @@ from fractions import Fraction
 from typing import Any
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain, describe
 from autograder.checking.precision import PROMISED
 from autograder.checking.result_form import LARGEST, WrongForm
 from autograder.observing.observation import errors_as_data, require_one_number, require_pair
 
 NOWHERE = Fraction(10**6)  # in place of a number that is not finite
-LABELS = {
-    "wrong_tokens": "tokens that come out with another chance than p",
-    "accepted": "the chance that a proposed token is accepted",
-    "checksum": "the chances of all tokens that come out, each with a weight of its own",
-}
 
 
 def chances_of(case: Case) -> tuple[list[Fraction], list[Fraction]]:
@@ -44,7 +40,7 @@ def _plain(chances: Any, num_tokens: int) -> list[list[int] | float]:
     ]
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """The law of the token that comes out, beside p."""
     p, q = chances_of(case)
     accept, after = (list(map(_fraction, observed[name])) for name in ("accept", "after"))
@@ -53,12 +49,28 @@ def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
     law = [each + (1 - accepted) * other for each, other in zip(kept, after, strict=True)]
     if accepted == 1:
         law = kept
-    wrong = sum(not _is_close(one, other) for one, other in zip(law, p, strict=True))
-    return {
-        "wrong_tokens": wrong,
-        "accepted": _beside(accepted, right["accepted"]),
-        "checksum": _beside(weighted(law), right["checksum"]),
-    }
+    return [
+        Fact(
+            "wrong_tokens",
+            sum(not _is_close(one, other) for one, other in zip(law, p, strict=True)),
+            "tokens that come out with another chance than p",
+            "For each token: with which chance is it proposed and accepted, and how much is "
+            "missing to p?",
+        ),
+        Fact(
+            "accepted",
+            _beside(accepted, right["accepted"]),
+            "the chance that a proposed token is accepted",
+            "What comes out is right. Which proposals do you reject that p has room for?",
+        ),
+        Fact(
+            "checksum",
+            _beside(weighted(law), right["checksum"]),
+            "the chances of all tokens that come out, each with a weight of its own",
+            "For each token, add the chance that it is proposed and accepted to the chance that it "
+            "is drawn after a rejection. For which token is the sum not p?",
+        ),
+    ]
 
 
 def weighted(law: list[Fraction]) -> Fraction:

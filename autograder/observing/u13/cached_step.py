@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.checksums import checksum, wrong_rows
 from autograder.observing.observation import errors_as_data, keep, undisturbed
@@ -13,14 +14,6 @@ from autograder.observing.u13.shapes import of_shape
 from course_utils.instruments import count_bytes
 
 ENOUGH = 1.5  # caches that scores and weights may move, and no copy of a cache can
-LABELS = {
-    "wrong_rows": "The result is wrong.",
-    "wrong_cells": "The buffers do not hold what they should.",
-    "read_bytes": "bytes read from the cache",
-    "written_bytes": "bytes written to the cache",
-    "times_copied": "the copying beside the cache, as a multiple of its filled part",
-    "checksum": "the sum of all results, each with a weight of its own",
-}
 
 
 def inputs_of(case: Case) -> list[Tensor]:
@@ -60,19 +53,59 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     }
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Rows and cells that are wrong; bytes where the scenario is about them."""
     wrong_cells = sum(
         int((ours != theirs).sum()) if ours.shape == theirs.shape else theirs.numel()
         for ours, theirs in zip(observed["caches"], buffers_afterwards(case), strict=True)
     )
-    numbers = {
-        "wrong_rows": wrong_rows(observed["out"], right["out"]),
-        "wrong_cells": wrong_cells,
-        "checksum": checksum(observed["out"], right["out"]),
-    }
-    if case["scenario"] != "bytes":
-        return numbers
+    of_result = [
+        Fact(
+            "wrong_cells",
+            wrong_cells,
+            "The buffers do not hold what they should.",
+            "Which cells of the buffers may change, and to what?",
+        ),
+        Fact(
+            "wrong_rows",
+            wrong_rows(observed["out"], right["out"]),
+            "The result is wrong.",
+            "Which tokens does the query see, by what are scores divided, and which heads share a "
+            "key?",
+        ),
+        Fact(
+            "checksum",
+            checksum(observed["out"], right["out"]),
+            "the sum of all results, each with a weight of its own",
+            "Follow one query head by hand: over which keys does its softmax run, and with which "
+            "values are the weights summed?",
+        ),
+    ]
+    return of_result + (_bytes(observed, right) if case["scenario"] == "bytes" else [])
+
+
+def _bytes(observed: Plain, right: Plain) -> list[Fact]:
+    """What is read and written of the cache, and copied beside it."""
     times = round(observed["other_bytes"] / right["read_bytes"], 1)
-    numbers |= {name: observed[name] for name in ("read_bytes", "written_bytes")}
-    return numbers | {"times_copied": 0.0 if times <= ENOUGH else times}
+    return [
+        Fact(
+            "read_bytes",
+            observed["read_bytes"],
+            "bytes read from the cache",
+            "The result is right. How often do you read the filled part of the buffers, and do you "
+            "read beyond it?",
+        ),
+        Fact(
+            "written_bytes",
+            observed["written_bytes"],
+            "bytes written to the cache",
+            "The result is right. How many cells do you write, and how many are new?",
+        ),
+        Fact(
+            "times_copied",
+            0.0 if times <= ENOUGH else times,
+            "the copying beside the cache, as a multiple of its filled part",
+            "The result is right, and a tensor as large as the cache is made on the way. Which of "
+            "your operations copies keys and values?",
+        ),
+    ]

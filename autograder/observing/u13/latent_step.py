@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.checksums import checksum, wrong_rows
 from autograder.observing.observation import errors_as_data, keep, undisturbed
@@ -13,11 +14,6 @@ from autograder.observing.u13.shapes import of_shape
 from course_utils.instruments import count_bytes
 
 SIZES = ("num_sequences", "num_heads", "context", "rank", "nope", "rope", "width")
-LABELS = {
-    "wrong_rows": "The result is wrong.",
-    "flops": "FLOPs",
-    "checksum": "the sum of all results, each with a weight of its own",
-}
 
 
 def inputs_of(case: Case) -> list[Tensor]:
@@ -38,10 +34,29 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     return {"out": of_shape(results[0], shape).detach().double(), "flops": moved.flops}
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Rows that are wrong; FLOPs where the scenario is about them."""
-    numbers: dict[str, float] = {
-        "wrong_rows": wrong_rows(observed["out"], right["out"]),
-        "checksum": checksum(observed["out"], right["out"]),
-    }
-    return numbers | ({"flops": observed["flops"]} if case["scenario"] == "flops" else {})
+    of_result = [
+        Fact(
+            "wrong_rows",
+            wrong_rows(observed["out"], right["out"]),
+            "The result is wrong.",
+            "Which two parts has a score, by what is it divided, and what is summed with the "
+            "weights?",
+        ),
+        Fact(
+            "checksum",
+            checksum(observed["out"], right["out"]),
+            "the sum of all results, each with a weight of its own",
+            "Make the whole keys and values of one head and attend with them. At which step do "
+            "your scores, weights or sums begin to differ?",
+        ),
+    ]
+    flops = Fact(
+        "flops",
+        observed["flops"],
+        "FLOPs",
+        "The result is right. Which of your products has heads, cached tokens and both widths in "
+        "it?",
+    )
+    return [*of_result, flops] if case["scenario"] == "flops" else of_result

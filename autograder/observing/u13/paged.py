@@ -9,29 +9,12 @@ from copy import deepcopy
 from typing import Any
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain, describe
 from autograder.checking.result_form import WrongForm
 from autograder.observing.observation import errors_as_data, require_pair
-from autograder.observing.u13.paged_memory import Memory, judged
+from autograder.observing.u13.paged_memory import Memory, first_wrong
 from autograder.observing.u13.paged_scripts import script_of
-
-LABELS = {
-    name: f"the first request that {does} (0 if none does)"
-    for name, does in {
-        "looked_up": "fails on a sequence that ended or was refused",
-        "taken_of_none": "takes a block where none is free",
-        "too_few_cells": "copies fewer cells than are filled",
-        "too_many_cells": "copies more cells than are filled",
-        "other_target": "copies to another block than it returns",
-        "lost_tokens": "leaves a token where its sequence's table does not find it",
-        "wrong_tables": "leaves a table with too many blocks, or too few",
-        "blocks_too_many": "leaves more blocks in use than the tokens need",
-        "refused_early": "is refused, though there is room",
-        "not_refused": "gets a block where none is free",
-        "no_such_cell": "returns or copies a cell that does not exist",
-        "changed": "is refused and changes something all the same",
-    }.items()
-}
 
 
 @errors_as_data
@@ -105,7 +88,84 @@ def _whole(value: Any) -> int:
     return value
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Which request was the first that went wrong, and how."""
     memory = Memory(case["num_blocks"], case["block_size"])
-    return judged(memory, script_of(case), observed["log"])
+    number, wrong = first_wrong(memory, script_of(case), observed["log"])
+
+    def first_that(name: str, does: str, ask: str) -> Fact:
+        label = f"the first request that {does} (0 if none does)"
+        return Fact(name, number if name == wrong else 0, label, ask)
+
+    return [
+        first_that(
+            "looked_up",
+            "fails on a sequence that ended or was refused",
+            "What do you still remember of a sequence that was refused, or ended?",
+        ),
+        first_that(
+            "taken_of_none",
+            "takes a block where none is free",
+            "What should a request raise when no block is free?",
+        ),
+        first_that(
+            "too_few_cells",
+            "copies fewer cells than are filled",
+            "When a sequence leaves a shared block, how many cells of that block hold its tokens, "
+            "and which number do you write into `copies`?",
+        ),
+        first_that(
+            "too_many_cells",
+            "copies more cells than are filled",
+            "Cells are copied that hold nothing of this sequence. How many of its tokens lie in "
+            "its last block?",
+        ),
+        first_that(
+            "other_target",
+            "copies to another block than it returns",
+            "Which block does `append` return, and which of the two blocks in a copy has to be "
+            "that one?",
+        ),
+        first_that(
+            "lost_tokens",
+            "leaves a token where its sequence's table does not find it",
+            "After this request, read every sequence through its table, cell by cell. Which token "
+            "is not there, in which block was it written, and what has become of that block?",
+        ),
+        first_that(
+            "wrong_tables",
+            "leaves a table with too many blocks, or too few",
+            "How many tokens does each sequence have after this request, how many blocks do they "
+            "fill, and what stands in its table?",
+        ),
+        first_that(
+            "blocks_too_many",
+            "leaves more blocks in use than the tokens need",
+            "Which two sequences have the same tokens in two different blocks after this request, "
+            "and which request gave them separate ones?",
+        ),
+        first_that(
+            "refused_early",
+            "is refused, though there is room",
+            "Does this request need a new block at all, and which blocks are in nobody's table "
+            "when it comes?",
+        ),
+        first_that(
+            "not_refused",
+            "gets a block where none is free",
+            "When this request comes, in whose tables is each block, and from where does the one "
+            "that you hand out come?",
+        ),
+        first_that(
+            "no_such_cell",
+            "returns or copies a cell that does not exist",
+            "From which number to which do blocks count, and cells in a block, and what do the "
+            "three numbers of a copy stand for?",
+        ),
+        first_that(
+            "changed",
+            "is refused and changes something all the same",
+            "What does `append` change in tables, counts and `copies` before it knows whether "
+            "a block is free?",
+        ),
+    ]

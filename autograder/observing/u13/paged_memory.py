@@ -8,20 +8,6 @@ equal beginnings of a block, which are the same tokens, may lie in one block.
 from typing import Any
 
 Tokens = dict[str, list[int]]
-WRONG = (
-    "looked_up",
-    "taken_of_none",
-    "too_few_cells",
-    "too_many_cells",
-    "other_target",
-    "lost_tokens",
-    "wrong_tables",
-    "blocks_too_many",
-    "refused_early",
-    "not_refused",
-    "no_such_cell",
-    "changed",
-)
 
 
 class Memory:
@@ -54,17 +40,19 @@ class Memory:
         return len(set(parts))
 
 
-def judged(memory: Memory, script: list[list[str]], log: list[dict[str, Any]]) -> dict[str, int]:
-    """The number of the first request that is not served right, from 1, by what is wrong with it.
+def first_wrong(
+    memory: Memory, script: list[list[str]], log: list[dict[str, Any]]
+) -> tuple[int, str]:
+    """The number of the first request that is not served right, from 1, and what is wrong with it.
 
-    The log ends with a request that raised what it should not.
+    The log ends with a request that raised what it should not. If all are right, 0 and nothing.
     """
     tokens: Tokens = {}
     for number, (request, seen) in enumerate(zip(script, log, strict=False), start=1):
         wrong = seen.get("raised") or _wrong_with(memory, tokens, number, request, seen)
         if wrong:
-            return {name: number * (name == wrong) for name in WRONG}
-    return dict.fromkeys(WRONG, 0)
+            return number, wrong
+    return 0, ""
 
 
 def _wrong_with(

@@ -3,21 +3,11 @@
 from typing import Any
 
 from autograder.checking.exercise_check import Case, call
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain, describe
 from autograder.observing.observation import errors_as_data
 from course_utils.configs import PLAN_TAKES_NAMES, Costs, NoSuchPlan, Plan
 
-LABELS = {
-    "without_names": f"{PLAN_TAKES_NAMES}.",
-    "not_all_devices": "d · t · p of a plan is not the number of devices.",
-    "heads_left_over": "The tensor ranks of a plan do not divide the key-value heads.",
-    "layers_left_over": "The stages of a plan do not divide the layers.",
-    "sequences_left_over": "The replicas of a plan do not divide the sequences of a step.",
-    "micro_batch_left_over": "A micro-batch does not divide a replica's share of the sequences.",
-    "nothing_to_share": "A plan with one replica alone has a stage above 0.",
-    "percent_too_large": "The plan does not fit: the fullest device has not enough memory.",
-    "percent_slower": "per cent more seconds than the best plan, beyond what is allowed",
-}
 ALLOWED_PERCENT = {"within 2 %": 2, "within 10 %": 10}
 
 
@@ -42,22 +32,77 @@ def observe(answer: Any, case: Case) -> Plain:
     return {"plan": {name: int(each) for name, each in vars(chosen).items()}}
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """What is wrong with a plan: its names, a size, its bytes, its seconds; the first of these."""
-    numbers = dict.fromkeys(LABELS, 0.0)
+    first_wrong, number = _first_wrong(case, observed, right)
+
+    def fact(name: str, label: str, ask: str) -> Fact:
+        return Fact(name, number if name == first_wrong else 0.0, label, ask)
+
+    return [
+        fact(
+            "without_names", f"{PLAN_TAKES_NAMES}.", "Which name belongs to each of your numbers?"
+        ),
+        fact(
+            "not_all_devices",
+            "d · t · p of a plan is not the number of devices.",
+            "What do your three sizes multiply to?",
+        ),
+        fact(
+            "heads_left_over",
+            "The tensor ranks of a plan do not divide the key-value heads.",
+            "Which numbers of tensor ranks divide the key-value heads?",
+        ),
+        fact(
+            "layers_left_over",
+            "The stages of a plan do not divide the layers.",
+            "Which numbers of stages divide the layers?",
+        ),
+        fact(
+            "sequences_left_over",
+            "The replicas of a plan do not divide the sequences of a step.",
+            "Which numbers of replicas divide the sequences of a step?",
+        ),
+        fact(
+            "micro_batch_left_over",
+            "A micro-batch does not divide a replica's share of the sequences.",
+            "How many sequences has a replica, and does your micro-batch divide them?",
+        ),
+        fact(
+            "nothing_to_share",
+            "A plan with one replica alone has a stage above 0.",
+            "With whom would a single replica share its state?",
+        ),
+        fact(
+            "percent_too_large",
+            "The plan does not fit: the fullest device has not enough memory.",
+            "Do you compare the bytes of a plan with the memory of a device?",
+        ),
+        fact(
+            "percent_slower",
+            "per cent more seconds than the best plan, beyond what is allowed",
+            "Some plan that fits is faster than yours. Which sizes do you not try: tensor ranks, "
+            "stages, sharding, larger micro-batches, or layers that run again?",
+        ),
+    ]
+
+
+def _first_wrong(case: Case, observed: Plain, right: Plain) -> tuple[str, float]:
+    """The name of the first thing that is wrong, and its number; no name if nothing is."""
     if observed["plan"] is None:
-        return numbers | {"without_names": 1}
+        return "without_names", 1
     plan = Plan(**observed["plan"])
     row = case["costs"].get(Costs.key(plan))
     if row is None:
-        return numbers | {_broken_rule(case, plan): 1}
+        return _broken_rule(case, plan), 1
     num_bytes, seconds = row
     memory = case["machine"]["memory_bytes"]
     if num_bytes > memory:
-        return numbers | {"percent_too_large": round(100 * (num_bytes / memory - 1), 3)}
+        return "percent_too_large", round(100 * (num_bytes / memory - 1), 3)
     slower = 100 * (seconds / right["best"]["seconds"] - 1)
-    is_near = slower <= ALLOWED_PERCENT[case["scenario"]]
-    return numbers | {"percent_slower": 0.0 if is_near else round(slower, 3)}
+    if slower > ALLOWED_PERCENT[case["scenario"]]:
+        return "percent_slower", round(slower, 3)
+    return "", 0.0
 
 
 def _broken_rule(case: Case, plan: Plan) -> str:

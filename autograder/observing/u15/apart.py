@@ -6,15 +6,25 @@ import torch
 from torch import Tensor, nn
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.checking.result_form import require_form
 from autograder.observing.comparing import num_different
 from autograder.observing.observation import errors_as_data, undisturbed
-from autograder.observing.u09.on_ranks import record_on_ranks
-from autograder.observing.u15.on_models import calls_and_bytes, layers_of, rows_of
+from autograder.observing.replay import forged, replay
+from autograder.observing.u09.on_ranks import (
+    bytes_in_calls,
+    calls_made,
+    cluster_of,
+    most_calls,
+    record_on_ranks,
+)
+from autograder.observing.u15.on_models import layers_of, rows_of
 from course_utils.distributed import Comm
 
 LEARNING_RATE = 0.01
+
+WHAT_IS_SENT = "What is sent once, what in every step, and what never?"
 
 
 class Scaled(nn.Module):
@@ -59,18 +69,40 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     }
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Weights and buffers against those of one rank, and what was sent."""
+    run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
     first, *others = observed["weights"]
-    weights = [num_different(each, right["weights"]) > 0 for each in observed["weights"]]
-    distance = _distance(first, right["weights"])
-    buffers = [num_different(each, right["buffers"]) > 0 for each in observed["buffers"]]
-    return {
-        "apart": sum(num_different(each, first) > 0 for each in others),
-        "wrong_weights": sum(weights),
-        "distance": distance,
-        "wrong_buffers": sum(buffers),
-    } | calls_and_bytes(observed, case["num_ranks"])
+    return [
+        forged(forged_calls),
+        calls_made(most_calls(run), WHAT_IS_SENT),
+        bytes_in_calls(run, WHAT_IS_SENT),
+        Fact(
+            "apart",
+            sum(num_different(each, first) > 0 for each in others),
+            "ranks whose weights are not rank 0's afterwards",
+            "Ranks end with different weights. Were they equal at the start?",
+        ),
+        Fact(
+            "wrong_buffers",
+            sum(num_different(each, right["buffers"]) > 0 for each in observed["buffers"]),
+            "ranks whose buffers are not those of rank 0",
+            "Which of a model's tensors are not parameters, and whose should all ranks have?",
+        ),
+        Fact(
+            "wrong_weights",
+            sum(num_different(each, right["weights"]) > 0 for each in observed["weights"]),
+            "ranks without the weights of one rank with all rows",
+            "Ranks agree, but on other weights than one rank would reach. Where do they start, and "
+            "which steps do they take?",
+        ),
+        Fact(
+            "distance",
+            _distance(first, right["weights"]),
+            "how far rank 0's weights are off",
+            "From which weights does rank 0 start, and what does each step subtract from them?",
+        ),
+    ]
 
 
 def _distance(ours: list[Tensor], theirs: list[Tensor]) -> float:

@@ -5,16 +5,14 @@ from typing import Any
 from torch import Tensor, nn
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.checking.result_form import require_form
 from autograder.observing.observation import errors_as_data, length_of, require_one_number
-from autograder.observing.u15.on_models import (
-    calls_and_bytes,
-    gradients_after,
-    layers_of,
-    num_missing,
-    rows_of,
-)
+from autograder.observing.replay import forged, replay
+from autograder.observing.u09.after_backward import length
+from autograder.observing.u09.on_ranks import bytes_in_calls, calls_made, cluster_of, most_calls
+from autograder.observing.u15.on_models import gradients_after, layers_of, missing, rows_of
 
 # PyTorch adds 1e-6 to the norm that it divides by.
 WITH_EPSILON = 1e-5
@@ -49,16 +47,40 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     return {name: observed[name] for name in ("gradients", "logs")} | {"norms": norms}
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Norms and gradients against those of the whole batch, and what was sent."""
+    run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
     gradients, norms = observed["gradients"], observed["norms"]
-    return calls_and_bytes(observed, case["num_ranks"]) | {
-        "missing": sum(num_missing(ours, right["gradients"]) for ours in gradients),
-        "norm": norms[0],
-        "norm_on_last": norms[-1],
-        "length": length_of(gradients[0]),
-        "wrong_ranks": sum(_is_far(ours, right["gradients"]) for ours in gradients),
-    }
+    return [
+        forged(forged_calls),
+        missing(gradients, right["gradients"]),
+        calls_made(
+            most_calls(run),
+            "How many calls are needed until every rank can compute the norm by itself?",
+        ),
+        bytes_in_calls(run),
+        length(gradients, "Which gradient should obey the limit, and when is it complete?"),
+        Fact(
+            "wrong_ranks",
+            sum(_is_far(ours, right["gradients"]) for ours in gradients),
+            "ranks without the clipped gradient of the whole batch",
+            "Rank 0's gradient has the right length. Do all ranks end with it, and does your "
+            "clipping keep the direction of the whole batch's gradient?",
+        ),
+        Fact(
+            "norm",
+            norms[0],
+            "the norm that rank 0 returns",
+            "Which gradient's norm do you return?",
+        ),
+        Fact(
+            "norm_on_last",
+            norms[-1],
+            "the norm that the last rank returns",
+            "Rank 0 returns the right norm, the last rank another one. Which gradient does the "
+            "last rank have at the moment when it computes its norm?",
+        ),
+    ]
 
 
 def _is_far(ours: list[Tensor | None], theirs: list[Tensor]) -> bool:

@@ -5,17 +5,13 @@ from typing import Any
 from torch import Tensor, nn
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.observation import errors_as_data
-from autograder.observing.replay import replay
-from autograder.observing.u09.on_ranks import cluster_of
-from autograder.observing.u15.on_models import (
-    counted,
-    gradient_numbers,
-    gradients_after,
-    layers_of,
-    rows_of,
-)
+from autograder.observing.replay import forged, replay
+from autograder.observing.u09.after_backward import length, length_on_last, wrong_ranks
+from autograder.observing.u09.on_ranks import bytes_in_calls, calls_made, cluster_of, most_calls
+from autograder.observing.u15.on_models import gradients_after, layers_of, missing, rows_of
 
 
 def model_of(case: Case) -> nn.Module:
@@ -39,13 +35,27 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     return {name: observed[name] for name in ("gradients", "logs")}
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Gradients against those of the whole batch, and the bytes of each bucket."""
-    replayed = replay(observed["logs"], cluster_of(case["num_ranks"]))
-    sent = [each.num_bytes for each in replayed.run.communications()]
+    run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
+    gradients, whole = observed["gradients"], right["gradients"]
+    sent = [each.num_bytes for each in run.communications()]
     pairs = zip(sent, right["buckets"], strict=False)
-    return (
-        counted(replayed)
-        | gradient_numbers(observed, right["gradients"])
-        | {"other_buckets": sum(ours != wanted for ours, wanted in pairs)}
-    )
+    return [
+        forged(forged_calls),
+        missing(gradients, whole),
+        calls_made(most_calls(run), "How many buckets are there, with the one that is not full?"),
+        bytes_in_calls(run, "How often is each gradient sent?"),
+        length(
+            gradients,
+            "Which gradients are the sum over all ranks, and which still one rank's own?",
+        ),
+        length_on_last(gradients),
+        wrong_ranks(gradients, whole),
+        Fact(
+            "other_buckets",
+            sum(ours != wanted for ours, wanted in pairs),
+            "buckets of the wrong size",
+            "Which gradients belong to which bucket, from first to last?",
+        ),
+    ]

@@ -5,15 +5,18 @@ from typing import Any
 from torch import Tensor, nn
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.comparing import num_changed
 from autograder.observing.observation import errors_as_data
+from autograder.observing.replay import forged, replay
+from autograder.observing.u09.after_backward import length, length_on_last, wrong_ranks
+from autograder.observing.u09.on_ranks import bytes_in_calls, calls_made, cluster_of, most_calls
 from autograder.observing.u15.on_models import (
-    calls_and_bytes,
     fill_gradients,
-    gradient_numbers,
     gradients_after,
     layers_of,
+    missing,
     rows_of,
 )
 
@@ -43,10 +46,33 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     }
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Gradients against those of the whole batch, and what was sent for them."""
-    return (
-        calls_and_bytes(observed, case["num_ranks"])
-        | gradient_numbers(observed, right["gradients"])
-        | {"changed_batches": observed["changed_batches"]}
-    )
+    run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
+    gradients, whole = observed["gradients"], right["gradients"]
+    return [
+        forged(forged_calls),
+        missing(
+            gradients,
+            whole,
+            "A gradient is None on a rank without rows. What could fill it there?",
+        ),
+        calls_made(
+            most_calls(run),
+            "How many calls does each rank make, and how many parameters are there?",
+        ),
+        bytes_in_calls(run),
+        length(
+            gradients,
+            "Is every row in exactly one rank's share, and what is its loss divided by?",
+        ),
+        length_on_last(gradients),
+        wrong_ranks(gradients, whole),
+        Fact(
+            "changed_batches",
+            observed["changed_batches"],
+            "ranks on which the batch has changed",
+            "`rows` should hold the same numbers afterwards. Which of your operations writes into "
+            "that tensor or into a view of it?",
+        ),
+    ]

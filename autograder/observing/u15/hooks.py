@@ -3,17 +3,23 @@
 from typing import Any
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
-from autograder.observing.observation import errors_as_data, length_of, undisturbed
-from autograder.observing.replay import replay
+from autograder.observing.observation import errors_as_data, undisturbed
+from autograder.observing.replay import forged, replay
+from autograder.observing.u09.after_backward import length
 from autograder.observing.u09.backward_steps import (
+    backward_passes,
     calls,
     explain_early_hooks,
     job_of,
-    most_waits_in_backward,
     num_wrong,
     observe_step,
+    step_seconds,
+    waits,
+    wrong_gradients,
 )
+from autograder.observing.u09.on_ranks import calls_made
 
 
 @errors_as_data
@@ -27,20 +33,40 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
         return observe_step(answer, job.cluster(), models, others, job.loss)
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Gradients, calls and their moments, beside what is right."""
     run, forged_calls = replay(observed["logs"], job_of(case).cluster())
     gradients, sent = observed["gradients"], calls(run.of(0))
     pairs = list(zip(sent, right["sent"], strict=False))
-    return {
-        "forged_calls": forged_calls,
-        "backward_passes": observed["passes"][0][0],
-        "length": length_of(gradients[0]),
-        "wrong_gradients": num_wrong(gradients, right["gradients"]),
-        "calls": len(sent),
-        "other_bytes": sum(one.num_bytes != num_bytes for one, (num_bytes, _) in pairs),
-        "waits": most_waits_in_backward(run),
-        "late_calls": sum(one.seconds > seconds for one, (_, seconds) in pairs),
-        "step_seconds": run.step_seconds,
-        "hooks_left": observed["num_hooks"],
-    }
+    return [
+        forged(forged_calls),
+        backward_passes(observed),
+        calls_made(len(sent), "How many gradients are there, and how many calls does each need?"),
+        Fact(
+            "other_bytes",
+            sum(one.num_bytes != num_bytes for one, (num_bytes, _) in pairs),
+            "calls out of order",
+            "Which gradient does each call send, and in which order do gradients become complete?",
+        ),
+        length(gradients, "When may a gradient be read, and is anything divided?"),
+        wrong_gradients(
+            num_wrong(gradients, right["gradients"]),
+            "Rank 0's gradient has the right length. On which ranks does every `grad` hold the sum "
+            "when your function returns, and which tensor does each call fill?",
+        ),
+        waits(run, "Which line waits while backward could go on?"),
+        Fact(
+            "late_calls",
+            sum(one.seconds > seconds for one, (_, seconds) in pairs),
+            "calls made later than possible",
+            "What runs at the very moment when a gradient is complete?",
+        ),
+        step_seconds(run, "The calls are right, but the step takes longer. Who waits, and when?"),
+        Fact(
+            "hooks_left",
+            observed["num_hooks"],
+            "hooks left behind",
+            "What do you register on the model, and which line takes each of these hooks off "
+            "again?",
+        ),
+    ]

@@ -8,12 +8,20 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.comparing import num_different
 from autograder.observing.observation import errors_as_data, undisturbed
+from autograder.observing.replay import forged, replay
 from autograder.observing.u09.after_backward import gradients_of
-from autograder.observing.u09.on_ranks import cluster_of, record_on_cluster
-from autograder.observing.u15.on_models import calls_and_bytes, layers_of, rows_of
+from autograder.observing.u09.on_ranks import (
+    bytes_in_calls,
+    calls_made,
+    cluster_of,
+    most_calls,
+    record_on_cluster,
+)
+from autograder.observing.u15.on_models import layers_of, rows_of
 
 NUM_HIDDEN = 32  # so that two masks are equal by chance once in four billion
 ROWS_OF_A_RANK = 2
@@ -87,28 +95,81 @@ def _off_the_clock(answer: Any) -> Any:
     return unclocked
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, int]:
-    """Masks against each other, and gradients against those under these very masks."""
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
+    """Masks against each other, and gradients against those under these very masks.
+
+    Where the number of masks or the size of one is wrong, or one drops nothing, there is nothing to
+    compare, and all else counts as right.
+    """
     masks: Masks = observed["masks"]
-    num_other = sum(each.shape != (ROWS_OF_A_RANK, NUM_HIDDEN) for rank in masks for each in rank)
-    numbers = {
-        "masks": _num_masks(masks, case["num_steps"]),
-        "other_rows": num_other,
-        "kept_all": sum(bool((each != 0).all()) for rank in masks for each in rank),
-    }
-    if numbers != {name: right[name] for name in numbers}:  # then there is nothing to compare
-        return {**right["numbers"], **numbers}
-    return (
-        numbers
-        | _equal_masks(masks)
-        | {
-            "shifted": _num_shifted(masks),
-            "unrepeatable": sum(map(_differ, masks, observed["masks_again"])),
-            "seedless": sum(not _differ(*pair) for pair in _pairs(masks, observed)),
-            "wrong_ranks": _num_wrong_ranks(case, observed),
-        }
-        | calls_and_bytes(observed, case["num_ranks"])
-    )
+    run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
+    made = _made(masks, case["num_steps"])
+    sent = [
+        forged(forged_calls),
+        calls_made(most_calls(run), "How often is each gradient summed?"),
+        bytes_in_calls(run),
+    ]
+    are_comparable = all(each.value == right.get(each.name, 0) for each in made)
+    if not are_comparable:
+        masks = []
+        sent = [each._replace(value=right.get(each.name, 0)) for each in sent]
+    return [
+        *made,
+        Fact(
+            "unrepeatable",
+            sum(map(_differ, masks, observed["masks_again"])),
+            "ranks that drop other units in a second run",
+            "From which state does a rank's generator start, and do `seed` and the rank alone "
+            "decide that state?",
+        ),
+        Fact(
+            "seedless",
+            sum(not differ for differ in map(_differ, masks, observed["masks_of_other"])),
+            "ranks that drop the same units with another seed",
+            "How does `seed` enter the state that a rank's generator starts from, and on which "
+            "ranks does another seed give another state?",
+        ),
+        *_equal_masks(masks),
+        Fact(
+            "shifted",
+            _num_shifted(masks),
+            "ranks whose masks are another rank's, shifted by some units",
+            "Whose random numbers does a rank draw, only earlier or later?",
+        ),
+        *sent,
+        Fact(
+            "wrong_ranks",
+            _num_wrong_ranks(case, observed) if are_comparable else 0,
+            "ranks without the summed gradients",
+            "Is each rank's gradient the sum of all ranks', and of all steps?",
+        ),
+    ]
+
+
+def _made(masks: Masks, num_steps: int) -> list[Fact]:
+    """How many masks there are, whether they have the right size, and whether each drops any."""
+    every = [each for rank in masks for each in rank]
+    return [
+        Fact(
+            "masks",
+            _num_masks(masks, num_steps),
+            "masks of all ranks and steps",
+            "How often does each rank run the model?",
+        ),
+        Fact(
+            "other_rows",
+            sum(each.shape != (ROWS_OF_A_RANK, NUM_HIDDEN) for each in every),
+            "forward passes with the wrong number of rows",
+            "Which rows of a batch does a rank put through the model, and how many are there?",
+        ),
+        Fact(
+            "kept_all",
+            sum(bool((each != 0).all()) for each in every),
+            "masks that drop nothing",
+            "In which mode is the model when a batch goes through it, and which line sets that "
+            "mode?",
+        ),
+    ]
 
 
 def _num_masks(masks: Masks, num_steps: int) -> int:
@@ -119,26 +180,41 @@ def _num_masks(masks: Masks, num_steps: int) -> int:
     return sum(min(len(rank), num_steps) for rank in masks)
 
 
-def _pairs(masks: Masks, observed: Plain) -> list[tuple[list[Tensor], list[Tensor]]]:
-    return list(zip(masks, observed["masks_of_other"], strict=True))
-
-
 def _differ(some: list[Tensor], others: list[Tensor]) -> bool:
     """Whether a rank's masks are others; for a rank without any they are not."""
     return len(some) != len(others) or not all(map(torch.equal, some, others))
 
 
-def _equal_masks(masks: Masks) -> dict[str, int]:
+def _equal_masks(masks: Masks) -> list[Fact]:
     """Masks that another one equals: in the same step, on the same rank, or elsewhere."""
     places = [(rank, step, m) for rank, each in enumerate(masks) for step, m in enumerate(each)]
-    found = {"on_other_rank": 0, "in_other_step": 0, "elsewhere": 0}
+    on_other_rank = in_other_step = elsewhere = 0
     for number, (rank, step, mask) in enumerate(places):
         for other_rank, other_step, other in places[:number]:
             if torch.equal(mask, other):
-                is_in_step, is_on_rank = step == other_step, rank == other_rank
-                name = "on_other_rank" if is_in_step else "elsewhere"
-                found["in_other_step" if is_on_rank else name] += 1
-    return found
+                in_other_step += rank == other_rank
+                on_other_rank += rank != other_rank and step == other_step
+                elsewhere += rank != other_rank and step != other_step
+    return [
+        Fact(
+            "on_other_rank",
+            on_other_rank,
+            "masks that another rank has in the same step",
+            "Which seeds do two ranks have, and are they different?",
+        ),
+        Fact(
+            "in_other_step",
+            in_other_step,
+            "masks that the rank has in another step",
+            "How often do you seed the generator?",
+        ),
+        Fact(
+            "elsewhere",
+            elsewhere,
+            "masks that another rank has in another step",
+            "Which rank and step share a seed with another rank's other step?",
+        ),
+    ]
 
 
 def _num_shifted(masks: Masks) -> int:

@@ -7,12 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from autograder.checking.plain_data import Plain
-from autograder.observing.comparing import num_different
-from autograder.observing.observation import length_of, undisturbed
-from autograder.observing.replay import Replay, replay
-from autograder.observing.u09.after_backward import gradients_of
-from autograder.observing.u09.on_ranks import cluster_of, most_calls, record_on_ranks
+from autograder.checking.fact import Fact
+from autograder.observing.observation import undisturbed
+from autograder.observing.u09 import after_backward
+from autograder.observing.u09.after_backward import Gradients, gradients_of
+from autograder.observing.u09.on_ranks import record_on_ranks
 
 
 def layers_of(widths: Sequence[int], seed: int) -> nn.Sequential:
@@ -65,33 +64,13 @@ def gradients_after(
     }
 
 
-def calls_and_bytes(observed: Plain, num_ranks: int) -> dict[str, int]:
-    """Calls and bytes, as the judge's own cluster counts them."""
-    return counted(replay(observed["logs"], cluster_of(num_ranks)))
-
-
-def counted(replayed: Replay) -> dict[str, int]:
-    """Calls, those that are forged, and bytes of rank 0."""
-    run, forged_calls = replayed
-    return {
-        "forged_calls": forged_calls,
-        "calls": most_calls(run),
-        "bytes": sum(each.num_bytes for each in run.communications()),
-    }
-
-
-def gradient_numbers(observed: Plain, whole: Sequence[Tensor | None]) -> dict[str, float]:
-    """Gradients of all ranks against those of the whole batch on one rank."""
-    gradients = observed["gradients"]
-    return {
-        "missing": sum(num_missing(ours, whole) for ours in gradients),
-        "length": length_of(gradients[0]),
-        "length_on_last": length_of(gradients[-1]),
-        "wrong_ranks": sum(num_different(ours, whole) > 0 for ours in gradients),
-    }
-
-
-def num_missing(ours: Sequence[Tensor | None], theirs: Sequence[Tensor | None]) -> int:
-    """How many gradients are None that should not be."""
-    pairs = zip(ours, theirs, strict=True)
-    return sum(mine is None and other is not None for mine, other in pairs)
+def missing(
+    gradients: Sequence[Gradients],
+    whole: Gradients,
+    ask: str = "Gradients are None afterwards. A call writes the sum into the tensor that it is "
+    "given: what does it return, and what do you do with that?",
+) -> Fact:
+    """Gradients of all ranks that are None and should not be."""
+    pairs = [pair for ours in gradients for pair in zip(ours, whole, strict=True)]
+    num_gradients = sum(mine is None and other is not None for mine, other in pairs)
+    return after_backward.missing(num_gradients, ask)

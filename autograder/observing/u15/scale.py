@@ -5,15 +5,13 @@ from typing import Any
 from torch import Tensor, nn
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.observation import errors_as_data
-from autograder.observing.u15.on_models import (
-    calls_and_bytes,
-    gradient_numbers,
-    gradients_after,
-    layers_of,
-    rows_of,
-)
+from autograder.observing.replay import forged, replay
+from autograder.observing.u09.after_backward import length, length_on_last, wrong_ranks
+from autograder.observing.u09.on_ranks import bytes_in_calls, calls_made, cluster_of, most_calls
+from autograder.observing.u15.on_models import gradients_after, layers_of, missing, rows_of
 
 
 def model_of(case: Case) -> nn.Module:
@@ -38,10 +36,30 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     }
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Gradients against those of the mean over all rows, and what was sent."""
-    return (
-        calls_and_bytes(observed, case["num_ranks"])
-        | gradient_numbers(observed, right["gradients"])
-        | {"lost": observed["lost"]}
-    )
+    run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
+    gradients, whole = observed["gradients"], right["gradients"]
+    return [
+        forged(forged_calls),
+        missing(gradients, whole),
+        calls_made(
+            most_calls(run),
+            "How often do ranks have to communicate, for one optimizer step?",
+        ),
+        bytes_in_calls(run),
+        length(
+            gradients,
+            "By which factor is the gradient too large or too small, and which of your lines "
+            "divide?",
+        ),
+        length_on_last(gradients),
+        wrong_ranks(gradients, whole),
+        Fact(
+            "lost",
+            observed["lost"],
+            "micro-batches removed from the list",
+            "The gradient is right, but the list of micro-batches is shorter than before. Which of "
+            "your lines takes from it, and who else may still need it?",
+        ),
+    ]

@@ -6,16 +6,20 @@ import torch
 from torch import Tensor, nn
 
 from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain
 from autograder.observing.observation import errors_as_data
-from autograder.observing.u09.after_backward import frozen, gradients_of, num_other
-from autograder.observing.u15.on_models import (
-    calls_and_bytes,
-    gradient_numbers,
-    gradients_after,
-    layers_of,
-    rows_of,
+from autograder.observing.replay import forged, replay
+from autograder.observing.u09.after_backward import (
+    changed_frozen,
+    frozen,
+    gradients_of,
+    length,
+    length_on_last,
+    wrong_ranks,
 )
+from autograder.observing.u09.on_ranks import bytes_in_calls, calls_made, cluster_of, most_calls
+from autograder.observing.u15.on_models import gradients_after, layers_of, missing, rows_of
 
 NUM_LAYERS = 4
 
@@ -62,11 +66,20 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     return {name: observed[name] for name in ("gradients", "logs")} | {"frozen": kept}
 
 
-def summarise(case: Case, observed: Plain, right: Plain) -> dict[str, float]:
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Gradients against those of the whole batch, and what was sent for them."""
-    changed = map(num_other, observed["frozen"], right["frozen"])
-    return (
-        calls_and_bytes(observed, case["num_ranks"])
-        | gradient_numbers(observed, right["gradients"])
-        | {"changed_frozen": sum(changed)}
-    )
+    run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
+    gradients, whole = observed["gradients"], right["gradients"]
+    return [
+        forged(forged_calls),
+        missing(gradients, whole),
+        calls_made(
+            most_calls(run),
+            "How many parameters are trained, each counted once, and how many calls do you make?",
+        ),
+        bytes_in_calls(run),
+        length(gradients, "Which gradients are too large or too small, and by which factor?"),
+        length_on_last(gradients),
+        wrong_ranks(gradients, whole),
+        changed_frozen(observed, right, "frozen parameters whose grad has changed"),
+    ]

@@ -28,7 +28,7 @@ record.main(["{NAME}"])
 check, bank = practice_check_of("{NAME}"), ANSWER_BANKS["{NAME}"]
 verdict = score_answer(check, model_answer("{NAME}"), [1]).verdict("{NAME}", 2.0, tell_all=True)
 chosen = [each for each in check.judge.mistakes if not each.is_generated]
-print(verdict.points, len(chosen), len(bank.right))
+print(verdict.points, len(chosen), len(bank.features))
 """
 
 

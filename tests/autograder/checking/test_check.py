@@ -16,13 +16,14 @@ from autograder.checking.exercise_check import Check
 from autograder.checking.lookup import check_of
 from autograder.checking.progress import Progress
 from autograder.checking.verdict import CaseResult
+from autograder.exercises.model_answers import whole_model_source
 from course_utils.formulas.flops import matmul_flops as reference
 from tests.answer_bank import make
 from tests.answer_bank.every import ANSWER_BANKS
 from tests.notebooks.filling import ROOT
 
 EXERCISE = "u01-matmul-flops"
-RIGHT = make(ANSWER_BANKS[EXERCISE].right[0], "matmul_flops")
+RIGHT = make(whole_model_source(EXERCISE), "matmul_flops")
 WRONG = make(
     """
     def matmul_flops(rows, inner, columns):

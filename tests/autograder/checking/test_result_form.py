@@ -3,6 +3,7 @@ import math
 import pytest
 import torch
 
+from autograder.checking.fact import Fact
 from autograder.checking.judges import UNREADABLE, Behaviour
 from autograder.checking.result_form import (
     LARGEST,
@@ -59,30 +60,29 @@ def test_as_many():
         require_as_many([], [2])
 
 
-def judge(summarise):
-    scenarios = ("one", "other")
-    return Behaviour(lambda scenario: {"n": 0}, scenarios=scenarios, summarise=summarise)
+def judge(facts):
+    return Behaviour(lambda scenario: {}, scenarios=("one", "other"), facts=facts)
 
 
 @pytest.mark.parametrize(
     "got", [None, 5, [], "", {"trouble": 5}, {"trouble": []}, {"trouble": "raised"}, {"left": 1}]
 )
 def test_whatever_comes_costs_its_own_scenario(got):
-    result = judge(lambda case, observed, right: {"n": 1 - len(observed)})(CASE, got)
+    result = judge(lambda case, observed, right: [Fact("n", 1 - len(observed))])(CASE, got)
     assert result.right == {"one": False, "other": True}
     assert result.sentence.endswith(".")
 
 
-def test_a_summary_of_the_wrong_form_says_what_was_wanted():
-    def summarise(case, observed, right):
+def test_facts_of_the_wrong_form_says_what_was_wanted():
+    def facts(case, observed, right):
         require_form(observed["tensor"], RIGHT)
 
-    result = judge(summarise)(CASE, {"tensor": RIGHT.float()})
+    result = judge(facts)(CASE, {"tensor": RIGHT.float()})
     assert result.sentence == (
         "Expected a float64 tensor of shape (2, 3); got a float32 tensor of shape (2, 3)."
     )
-    assert judge(summarise)(CASE, {}).sentence == UNREADABLE
-    assert judge(summarise).wrong_numbers(CASE, {"tensor": RIGHT.float()}) == {}
+    assert judge(facts)(CASE, {}).sentence == UNREADABLE
+    assert judge(facts).wrong_numbers(CASE, {"tensor": RIGHT.float()}) == {}
 
 
 def test_an_error_of_the_measurement_is_no_answers_fault():

@@ -7,9 +7,9 @@ from autograder.checking.lookup import check_of
 from autograder.exercises.model_answers import ChangedAnswer, model_answer
 from autograder.observing.u02 import fuse
 from course_utils.instruments import count_bytes
-from tests.answer_bank import make
-from tests.answer_bank.u02 import FUSE
+from tests.answer_bank import bank_of, make
 
+FUSE = bank_of("u02-fuse")
 ANSWERS = {
     "model answer": model_answer("u02-fuse"),
     **{f"right {n}": make(each, FUSE.function) for n, each in enumerate(FUSE.right)},

@@ -1,0 +1,113 @@
+"""Kinds of cases that the exercises of unit 04 have for every seed."""
+
+from autograder.exercises.u04 import counted
+from course_utils.reference.allocator import CachingAllocator
+
+
+def _line(case: dict) -> list[int]:
+    return [
+        sum(size for born, died, size in case["storages"] if born <= op < (died or 10**9))
+        for op in range(case["num_operations"] + 1)
+    ]
+
+
+def _numbers(case: dict) -> list[int]:
+    return [0] if isinstance(case["script"], str) else case["script"]
+
+
+MIB = 2**20
+
+
+def _requested(case: dict) -> list[int]:
+    """Requested bytes in use after each request."""
+    sizes = [request for request in case["script"] if request > 0]
+    changes = [n if n > 0 else -sizes[-n - 1] for n in case["script"]]
+    return [sum(changes[: number + 1]) for number in range(len(changes))]
+
+
+def _levels(case: dict) -> tuple[int, int]:
+    """Free bytes at the end, and those of them in segments with a block in use."""
+    levels = CachingAllocator().play_script(case["script"])[-1]
+    return levels.reserved_bytes - levels.allocated_bytes, levels.inactive_split_bytes
+
+
+FEATURES = {
+    "u04-peak-of-line": {
+        "highest at the beginning": lambda c: _line(c).index(max(_line(c))) == 0,
+        "highest at the end": lambda c: _line(c).index(max(_line(c))) == c["num_operations"],
+        "no storages": lambda case: not case["storages"],
+        "highest twice": lambda c: _line(c).count(max(_line(c))) > 1,
+        "freed after the last": lambda c: any(
+            died == c["num_operations"] + 1 for _, died, _ in c["storages"]
+        ),
+        "one dies where another is born": lambda c: (
+            {died for _, died, _ in c["storages"]} & {born for born, _, _ in c["storages"]}
+        ),
+    },
+    "u04-moments": {
+        "first step, gradients freed": lambda case: case["step"] == 1 and case["is_grad_freed"],
+        "first step, zeros": lambda case: case["step"] == 1 and not case["is_grad_freed"],
+        "later step, gradients freed": lambda case: case["step"] > 2 and case["is_grad_freed"],
+        "later step, zeros": lambda case: case["step"] > 1 and not case["is_grad_freed"],
+        "one tensor": lambda case: case["num_tensors"] == 1,
+        "many tensors": lambda case: case["num_tensors"] > 2,
+    },
+    "u04-peak": {
+        "tied": lambda case: case["model"]["is_tied"],
+        "untied": lambda case: not case["model"]["is_tied"],
+        "grouped-query": lambda case: (
+            case["model"].get("num_kv_heads", 1) < case["model"]["num_heads"]
+        ),
+        "two sequences": lambda case: case["num_tokens"] % 2 == 0,
+        "odd length": lambda case: case["num_tokens"] % 2 == 1,
+        "fused": lambda case: case["temporary_bytes"] == 0,
+        "foreach": lambda case: case["temporary_bytes"] == 4 * case["num_params"],
+    },
+    "u04-repair-training": {
+        f"{name}, {number}": lambda case, name=name, has=has: case["scenario"] == name and has(case)
+        for name in ("loss", "confidence", "states")
+        for number, has in {
+            "one sequence": lambda case: case["num_sequences"] == 1,
+            "several sequences": lambda case: case["num_sequences"] > 1,
+            "training mode": lambda case: case["is_training"],
+            "evaluation mode": lambda case: not case["is_training"],
+            "a frozen head": lambda case: case["is_head_frozen"],
+        }.items()
+    }
+    | {
+        "a small first batch": lambda case: case["is_first_batch_small"],
+        "gradients there before": lambda case: case["has_gradients"],
+        "gradients there before a training": lambda case: (
+            case["has_gradients"] and case["num_batches"]
+        ),
+        "another precision": lambda case: (
+            case["scenario"] == "states" and case["precision"] == "float32"
+        ),
+        "a caller without recording": lambda case: not case["is_recording"],
+        "an evaluation after training": lambda case: (
+            case["scenario"] == "loss" and case["num_batches"]
+        ),
+        "more than three batches": lambda case: case["num_batches"] > 3,
+    },
+    "u04-allocator": {
+        "segments side by side": lambda case: case["segments"] == "upwards",
+        "segments from above": lambda case: case["segments"] == "downwards",
+        "a traced training": lambda case: isinstance(case["script"], str),
+        "exactly one MiB": lambda case: 2**20 in _numbers(case),
+        "larger than a segment": lambda case: max(_numbers(case)) > 20 * 2**20,
+    },
+    "u04-fragment": {
+        "the smallest device": lambda case: case["device_bytes"] == 40 * MIB,
+        "a large device": lambda case: case["device_bytes"] >= 900 * MIB,
+    },
+    "u04-snapshot": {
+        "recorded late": lambda case: case["recorded_from"] > 0,
+        "recorded from the start": lambda case: case["recorded_from"] == 0,
+        "a block without frames": lambda case: "" in case["functions"],
+        "a peak reached twice": lambda case: (
+            _requested(case).count(max(_requested(case)[case["recorded_from"] :])) > 1
+        ),
+        "a segment wholly free": lambda case: _levels(case)[0] > _levels(case)[1],
+        "some bytes trapped": lambda case: counted(**case)["trapped_bytes"] > 0,
+    },
+}
