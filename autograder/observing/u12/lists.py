@@ -9,7 +9,6 @@ from autograder.observing.observation import errors_as_data
 from course_utils.configs import Placement
 from course_utils.instruments import PassSeconds, PipelineRun, simulate_pipeline
 
-LABELLED_STAGES = 8  # others go by the name of the number
 TIMES = 4  # an answer with that many times the actions is not followed
 
 
@@ -84,5 +83,4 @@ def step_seconds(run: PipelineRun, ask: str) -> Fact:
 def held(run: PipelineRun, stage: int, right: Plain, ask: str) -> Fact:
     """The most passes that a stage holds; one that holds less than it may is right."""
     name, most = f"held_{stage}", max((number for _, number in run.flights(stage)), default=0)
-    label = f"passes in flight on stage {stage}" if stage < LABELLED_STAGES else ""
-    return Fact(name, max(most, right[name]), label, ask)
+    return Fact(name, max(most, right[name]), f"passes in flight on stage {stage}", ask)
