@@ -103,7 +103,7 @@ def test_what_a_pack_is_made_of_makes_it_anew(course, file, old, new):
         (MASTER, "def measured_core(", "import math\n\n\ndef measured_core("),
         (MASTER, "def gated_mlp_flops(num_tokens: int,", "def gated_mlp_flops(num_tokens: float,"),
         (CHECKS, '"""The checks', '"""All checks'),
-        (CHECKS, "def measured_mlp_flops(", "def measured_mlp_flops(  # counted"),
+        (CHECKS, "def measured_mlp_flops(", "# counted\ndef measured_mlp_flops("),
         (MISTAKES, "Your feed-forward block has two matrices.", "Your block has two matrices."),
         ("autograder/authoring/practice_packs.py", '"""', '"""New. '),
     ],

@@ -65,7 +65,8 @@ def test_an_interrupted_copy_leaves_no_half_unit(
     monkeypatch.setattr(work_folder, "copy_file", break_at_picture)
     with pytest.raises(KeyboardInterrupt):
         copy_missing_units(notebooks, tmp_path / "work")
-    assert [entry.name for entry in (tmp_path / "work").iterdir()] == ["progress.json"]
+    left = {entry.name for entry in (tmp_path / "work").iterdir()}
+    assert left == {"progress.json", ".progress.json.lock"}
 
 
 @pytest.mark.parametrize("blocked", ["work", "work/01_flops"])
