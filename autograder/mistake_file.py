@@ -14,7 +14,7 @@ A mistake is a question, and a patch of the model answer:
     +     each.register_post_accumulate_grad_hook(hook)
     + loss.backward()
 
-    ! step_seconds: The buckets are right, and the step takes longer. Who waits for them, and when?
+    ! overlap: The buckets are right, and the step takes longer. Who waits for them, and when?
 
 Empty lines part the questions. An arrow replaces part of a line. A hunk replaces whole lines, at
 any indentation; lines that stay begin with two spaces, and an empty line is a lone `-` or `+`. What
@@ -25,7 +25,8 @@ The brackets after a question hold the points that such an answer still earns, a
 numbers vary from student to student, the names of those that identify it: `[2: hooks_left]`, `[2]`,
 `[hooks_left]`. `or` begins another patch with the same question; with `any` as the last word in the
 brackets, each combination of them is a mistake. A line that begins with `!` holds the question to
-ask when no mistake explains an answer; its name is a scenario or the first wrong number.
+ask when no mistake explains an answer: by an implementation's scenario, or by the number of a
+formula that is the first wrong one.
 """
 
 import functools

@@ -41,7 +41,11 @@ FLOATS = {
 
 
 def _seen_in_float64(bits: str, num_exponent_bits: int) -> float:
-    """The fields at their places in float64, times what the two biases differ by as powers."""
+    """The fields at their places in float64, times what the two biases differ by as powers.
+
+    An exponent of ones stays one, so that infinities and NaN stay what they are. The biases are
+    2**10 - 1 and 2**(n - 1) - 1; times a power of two subnormal numbers come out right, too.
+    """
     exponent, mantissa = bits[1 : 1 + num_exponent_bits], bits[1 + num_exponent_bits :]
     filling = "0" if "0" in exponent else "1"
     whole = bits[0] + exponent.rjust(11, filling) + mantissa.ljust(52, "0")
@@ -57,7 +61,7 @@ def value_cases(seed: int) -> list[Case]:
     formats = (*WIDTHS, EIGHT_BITS_DIVIDED_OTHERWISE, invented)
     for number, (exponent_bits, mantissa_bits) in enumerate(formats):
         zeros, ones = "0" * exponent_bits, "1" * exponent_bits
-        one, two = ("0", "1") if number % 2 else ("1", "0")
+        one, two = ("0", "1") if number % 2 else ("1", "0")  # signs, by turns
         some, other = _some_bits(rng, exponent_bits), _some_bits(rng, exponent_bits)
         cases += [
             _value_case(one, some, _some_bits(rng, mantissa_bits)),
@@ -250,7 +254,7 @@ def scaler_cases(seed: int) -> list[Case]:
         cases.append(_scaler_case(rng, "one without gradient", steps, interval=interval))
     lasts = {case["scenario"]: case for case in cases}
     for case in lasts.values():  # in each scenario some factors that are not those by hand
-        case |= {"growth_factor": 4.0, "backoff_factor": 0.25}
+        case.update(growth_factor=4.0, backoff_factor=0.25)  # the case in the list
     return cases
 
 
@@ -289,8 +293,9 @@ UNCHANGED = {23: torch.float32, 52: torch.float64}
 def _first_power_unchanged(term: float, dtype: torch.dtype, num_mantissa_bits: int) -> float:
     """The first power of two above the term that adding the term leaves unchanged.
 
-    Adding up would take a million terms or more. On its way a sum meets every power of two: the
-    numbers below are spaced such that it cannot skip one.
+    Adding up would take a million terms or more. On its way a sum meets every power of two: below
+    2**k numbers are spaced by a divisor of 2**k, so that a sum which grows by its last bits lands
+    on 2**k and cannot skip it.
     """
     lowest = math.frexp(term)[1]
     exponents = range(lowest, lowest + num_mantissa_bits + 3)
@@ -355,6 +360,7 @@ NUM_FORMATS_AT_THE_ENDS = 3
 def _tf32_by_integers(x: float) -> float:
     """Add half a spacing of tf32 to the bits of fp32 as an integer, and cut 13 bits off.
 
+    It is half a spacing less one, plus the last bit that is kept: so a tie goes to the even number.
     A carry into the exponent gives the next power of two, or infinity after the last.
     """
     bits = int(torch.tensor([x], dtype=torch.float32).view(torch.int32).item()) & 0xFFFFFFFF
@@ -377,7 +383,7 @@ def rounding_cases(seed: int) -> list[Case]:
 
 
 def _between(rng: random.Random, exponent_bits: int, mantissa_bits: int) -> list[float]:
-    """Positive normal numbers, at fractions of a spacing that fp32 holds exactly."""
+    """Positive normal numbers, at fractions of a spacing; of fp32 itself they are rounded once."""
     bias, scale = 2 ** (exponent_bits - 1) - 1, 2**mantissa_bits
     spacing = 2.0 ** (rng.randint(2 - bias, bias - 1) - mantissa_bits)
     even = 2 * rng.randint(scale // 2, scale - 1)
@@ -396,8 +402,9 @@ def _between(rng: random.Random, exponent_bits: int, mantissa_bits: int) -> list
 def _at_the_ends(rng: random.Random, exponent_bits: int, mantissa_bits: int) -> list[float]:
     """Zero, subnormal numbers, and those around the largest."""
     bias, scale = 2 ** (exponent_bits - 1) - 1, 2**mantissa_bits
-    tiny, last = 2.0 ** (1 - bias - mantissa_bits), (2 * scale - 1)
-    top = 2.0 ** (bias - mantissa_bits)
+    tiny = 2.0 ** (1 - bias - mantissa_bits)  # the smallest number, and the spacing beside it
+    top = 2.0 ** (bias - mantissa_bits)  # the spacing beside the largest number, last * top
+    last = 2 * scale - 1
     few = 2 * rng.randint(1, scale // 2 - 1)
     return [
         0.0,
@@ -410,7 +417,7 @@ def _at_the_ends(rng: random.Random, exponent_bits: int, mantissa_bits: int) -> 
         1.25 * scale * top,
         last * top,
         (last + 0.25) * top,
-        (last + 0.5) * top,
+        (last + 0.5) * top,  # the tie between the largest number and infinity
         (last + 0.75) * top,
         2 * scale * top,
         3 * scale * top,
@@ -443,7 +450,7 @@ def converted(x: float, num_exponent_bits: int, num_mantissa_bits: int) -> float
 
 
 LARGEST = 127
-FIVE_DIGITS = 1e-4
+FIVE_DIGITS = 1e-4  # numbers are rounded to five digits, of which the last may differ
 DISTANCE_FROM_TIE = 0.01  # so that a scale with other roundings gives the same integers
 MOST_COLUMNS = 5
 
@@ -522,6 +529,7 @@ def measured_int8(x: Rows) -> dict[str, Any]:
 # Stochastic rounding to bf16, over every possible random number.
 
 
+# Bits of a mantissa with the one in front.
 FP32_BITS = 24
 BF16_BITS = 8
 
@@ -533,6 +541,7 @@ def chance_cases(seed: int) -> list[Case]:
     sizes = [1.0 + 2**-9, held, middle * (1.0 + 2**-8), near * (2.0 - 2**-10)]
     sizes += [2.0 ** rng.randint(-60, -30), 0.0]
     while len(sizes) < 24:
+        # what bf16 drops of fp32: 16 bits, of a small number or nearly all ones
         parts = rng.choice((rng.randrange(1, 2**14), rng.randrange(3 * 2**14, NUM_CHANCES)))
         mantissa = rng.randrange(2 ** (BF16_BITS - 1), 2**BF16_BITS) * NUM_CHANCES + parts
         sizes.append(mantissa * 2.0 ** (rng.randint(-30, 30) - FP32_BITS))

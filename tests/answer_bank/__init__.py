@@ -11,8 +11,9 @@ students write them; `features.py` says which kinds of cases an exercise has for
 
 After the name stand words of the hint that it triggers, and in brackets, where there are any, the
 points that it still earns and what it is a patch of: a right answer, instead of the model answer.
-Where every line begins with `+`, it is all there is. Answers stay sources, so that the same ones
-are judged here and put into a notebook for nbgrader.
+Where every line begins with `+`, they are the whole answer. `python -m tests.answer_bank u09-each`
+prints the code of all. Answers stay sources, so that the same ones are judged here and put into a
+notebook for nbgrader.
 """
 
 import importlib
@@ -125,7 +126,7 @@ def _wrong(block: Sequence[str], place: str, bases: Mapping[str | None, str]) ->
     lines = block[begin:]
     if not head or not lines:
         raise MistakeFileError(f"{place}: wanted `? name: “words of the hint”` and a change")
-    if all(line.startswith("+") for line in lines):
+    if all(line.startswith("+ ") for line in lines):
         source = "\n".join(line[2:] for line in lines)
     else:
         source = Patch(head["name"], changes_of(lines, place), place=place).applied(

@@ -45,6 +45,7 @@ def trial_of(case: Case) -> Trial:
     generator = torch.Generator().manual_seed(100 * num_weights + num_numbers + num_steps)
     shape = (num_steps + 1, num_weights, num_numbers)
     numbers = 0.5 + 1.5 * torch.rand(shape, generator=generator)
+    # each step's factors are its gradients; the case by hand has ones
     start, *factors = numbers if num_numbers > 1 else torch.ones(shape)
     weights = [nn.Parameter(each.bfloat16()) for each in start]
     idle = idle_index(case)
@@ -54,7 +55,7 @@ def trial_of(case: Case) -> Trial:
 
 
 def idle_index(case: Case) -> int | None:
-    """Which weight has no gradient: by turns one in the middle, the last, the first."""
+    """Which weight has no gradient: by turns the last, the first, one in the middle."""
     if case["scenario"] != "one without gradient":
         return None
     num_weights: int = case["num_weights"]
