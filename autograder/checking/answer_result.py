@@ -203,6 +203,9 @@ class AnswerResult:
             alike = [case for case in alike if case.result.wanted]
         closest = [case for case in alike if case.result.wrong_names == first.wrong_names]
         numbers = closest if first.wrong_part is None else alike
+        # A hint must explain a whole group: all failures; else those that are wrong in the same
+        # parts as the first; else, of an implementation, those with the same wrong numbers. If the
+        # first raised an error, the last group is all that raised one.
         for group in (failed, alike, numbers if first.wanted else raised):
             explaining = (
                 hint for hint in first.hints if all(hint in case.result.hints for case in group)

@@ -331,11 +331,12 @@ def _result_of_trouble(trouble: Plain) -> CaseResult:
 def _has_run_over(given: Number, wanted: Number, bits: int) -> bool:
     """Whether so many bits keep a number of a larger one, or did so on the way to it.
 
-    Counts are often multiples of large powers of two: then only what the bits hold, or a few times
-    that, is taken for it.
+    Counts are often multiples of large powers of two, so that such a difference proves little.
+    Then the number that was given also has to be small: below `A_FEW` times what the bits hold.
     """
     if type(wanted) is not int or not -math.inf < given < math.inf or given % 1:
         return False
+    # A right number that fits, with its sign, cannot have run over.
     has_room = -(2 ** (bits - 1)) <= wanted < 2 ** (bits - 1)
     if has_room or (int(given) - wanted) % 2**bits:
         return False

@@ -219,8 +219,8 @@ def measured_matmul_flops(rows: int, inner: int, columns: int) -> dict[str, int]
 def attention_cases(seed: int) -> list[Case]:
     """Multi-head, grouped-query and multi-query attention; batches; odd lengths, one token.
 
-    There are 49 heads, of which a float cannot hold one share. The two counts of the last case are
-    beyond a float and 64 bits.
+    One case has 49 heads on one key head, since 49 * (1 / 49) is not 1 in floats. The two counts
+    of the last case are beyond a float and 64 bits.
     """
     rng = random.Random(seed)
     first = {"num_sequences": 1, "seq_len": 3, "num_heads": 2, "num_kv_heads": 1, "head_dim": 4}
@@ -306,7 +306,7 @@ def measured_mlp_flops(num_tokens: int, hidden_size: int, ffn_size: int) -> int:
 def whole_model_cases(seed: int) -> list[Case]:
     """The models of this unit, every third of the small ones with a head width of its own.
 
-    Two cases differ in nothing else.
+    The two cases before the last are the same but for the width of a head.
     """
     cases = model_cases(seed)
     for n in range(3, 19, 3):
@@ -402,6 +402,8 @@ def crossover_cases(seed: int) -> list[Case]:
     one_narrow_head = {"num_heads": 1, "num_kv_heads": 1, "head_dim": 64}
     far = {"hidden_size": 16384, "ffn_size": 32768 + rng.randrange(1, 99, 2)}
     cases.append({"model": SMALLEST | one_narrow_head | far})
+    # With a * d = 4,096 they meet at 4,097 (2 + 3 k) + 4,097 * 6 / 8,192 tokens, and the last
+    # part is 3.0007.
     hardly_more = {"hidden_size": 4097, "ffn_size": 8192 * rng.randint(1, 3) + 2}
     heads = {"num_heads": 32, "num_kv_heads": 32, "head_dim": 128}
     cases.append({"model": SMALLEST | heads | hardly_more})
@@ -415,6 +417,8 @@ def _ties(rng: random.Random) -> Iterator[dict[str, int]]:
 
     Sizes times a power of two are rounded in the same places.
     """
+    # The lengths meet at h (2 d (a + a_kv) + 3 f) / (2 a d): 745 * 864 / 720 = 894 tokens, and
+    # 596 * 630 / 72 = 5,215.
     for heads, hidden_size, ffn_size in (((10, 1, 36), 745, 24), ((3, 1, 12), 596, 178)):
         times = 2 ** rng.randint(0, 4)
         yield {
@@ -440,6 +444,7 @@ def searched_crossover(model: dict[str, Any]) -> int:
     core = counted_core(sizes, 1)
     block = Block(sizes, 0, "meta")
     rest = count_flops(lambda: block(meta(1, 1, sizes.hidden_size))).forward_flops - core
+    # bisect gives a place in the range, and the range begins with a length of 1.
     found = 1 + bisect.bisect_left(range(1, 2**40), True, key=lambda s: core * s * s >= rest * s)
     if counted_core(sizes, found) != core * found * found:
         raise RuntimeError(f"the attention of {model} does not grow with the square of its length")
@@ -451,7 +456,10 @@ def searched_crossover(model: dict[str, Any]) -> int:
 
 
 def repair_cases(seed: int) -> list[Case]:
-    """The models of this unit, and one that divides badly: its head by layers, 12 by its groups."""
+    """The models of this unit, and one in which divisions leave a remainder.
+
+    Its head's parameters are no multiple of its 7 layers, and 12 is none of its 5 queries per key.
+    """
     rng = random.Random(seed)
     seven_layers = {
         "num_layers": 7,
@@ -529,6 +537,8 @@ def measured_utilisation(
     """FLOPs per token counted while model and core run; parameters counted tensor by tensor."""
     counted = sum(counted_model(model, 1, seq_len)) // seq_len
     sizes = model_of(model)
+    # Backward costs twice as much as forward, hence the 3. The count is of the full square, of
+    # which a causal mask leaves half.
     core = 3 * sizes.num_layers * counted_core(sizes, seq_len) // seq_len
     built = sum(weight.numel() for weight in Transformer(sizes, device="meta").parameters())
     if built != num_params:
@@ -748,5 +758,6 @@ def measured_expert_parameters(
     counted = count_flops(lambda: layer(meta(1, num_tokens, hidden_size))).forward_flops
     return {
         "total_parameters": sum(weight.numel() for weight in layer.parameters()),
+        # Each parameter that a token uses costs one multiplication and one addition.
         "active_parameters": counted // (2 * num_tokens),
     }

@@ -159,6 +159,8 @@ def _of_training(
     trace = trace_memory(step, weights, optimizer, num_steps=MOST_STEPS)
     live = [trace.total_bytes[0], *(phase.end_bytes for phase in trace.phases)]
     names = ("before_forward", "after_forward", "after_backward", "after_step")
+    # Each step has three phases, so step n takes the entries 3 n to 3 n + 3. Its first entry is
+    # the end of the step before.
     return [dict(zip(names, live[3 * n :], strict=False)) for n in range(MOST_STEPS)]
 
 
@@ -218,11 +220,14 @@ def _case(sizes: dict[str, Any], num_tokens: int, adamw: str) -> Case:
     model = model_of(sizes)
     num_params = sum(parameters(model).values())
     saved = sum(model_saved_bytes(model, _run(num_tokens)).values())
+    # Temporary bytes in fp32: a loop makes two tensors as large as one weight, at most the largest;
+    # foreach makes one number for each parameter; the fused kernel makes nothing.
     of_adamw = {"for-loop": 8 * _largest(model), "foreach": 4 * num_params, "fused": 0}
     return {
         "model": sizes,
         "num_params": num_params,
-        # ids and targets are there before the forward pass; the loss keeps how many there were
+        # Ids and targets are there before the forward pass. The loss also keeps their number, but
+        # tensors of a single number are left out of this exercise.
         "kept_bytes": saved - 2 * ID_BYTES * num_tokens - TOKEN_COUNT_BYTES,
         "num_tokens": num_tokens,
         "temporary_bytes": of_adamw[adamw],
@@ -259,6 +264,8 @@ def _peak_traced(model: ModelConfig, num_tokens: int) -> dict[str, Peaks]:
     owners = [each for training in trainings for each in training.owners]
     trace = trace_memory(lambda: next(remaining).step(), *owners, num_steps=len(trainings))
     trace = replace(trace, storages=tuple(each for each in trace.storages if each.shape))
+    # All three hold the same when the trace begins, and again after their own step. A step has
+    # three phases: backward and the optimizer's are the two from 3 * number + 1 on.
     of_others = trace.total_bytes[0] // len(ADAMW) * (len(ADAMW) - 1)
     return {
         adamw: {
@@ -511,7 +518,13 @@ def _small_scripts(rng: random.Random) -> Iterator[Script]:
 
 
 def _large_scripts(rng: random.Random) -> Iterator[Script]:
-    """The rules of the large pool one by one."""
+    """The rules of the large pool one by one, each paired with a small script.
+
+    In order: a hole that is used whole, as its rest is too small to split off; equal blocks in two
+    segments; sizes about 10 MiB, from which on segments are no longer 20 MiB; the smallest block
+    that fits; the lowest of equal blocks; joining with the block before, with the one after, and
+    with both; a rest that is not split off; free segments side by side, which are not joined.
+    """
     a, b = MIB_of_allocator_replay * rng.randint(2, 4), MIB_of_allocator_replay * rng.randint(5, 8)
     little = 512 * rng.randint(1, 2000)
     yield [
@@ -783,6 +796,8 @@ def counted(
     held: dict[int, tuple[str, int]] = {}
     num_events, reserved, peak, right = 0, 0, -1, {}
     for number, level in enumerate(allocator.play_script(script)):
+        # An allocation is one event, and two with a new segment; a free is requested and completed,
+        # which is two.
         is_recorded, request = number >= recorded_from, script[number]
         if request > 0:
             block = sum(each > 0 for each in script[: number + 1])

@@ -66,6 +66,8 @@ def f_and_g_cases(seed: int) -> list[Case]:
 
 def _of_all(case: Case, tensors: Sequence[tuple[Tensor, ...]]) -> list[tuple[Tensor, Tensor]]:
     """Result and gradient of x on each rank."""
+    # f passes x on and sums its gradient over the ranks; g sums x and passes the gradient on.
+    # A block is x + g(sin(f(x) * factor)); `twice` adds another use of x beside f or g.
     twice = int(case["kind"] == TWICE)
     xs, factors, incoming = (list(each) for each in zip(*tensors, strict=True))
     if case["scenario"] == "f":
@@ -417,6 +419,7 @@ def measured_ring(**case: Any) -> dict[str, Any]:
     scores = (q @ k.T * case["head_dim"] ** -0.5).masked_fill(is_later, -torch.inf)
     whole = scores.softmax(1) @ v
     c, tokens = case["num_ranks"], 2 * case["piece_length"]
+    # A rank holds two pieces, and keys and values are passed on c - 1 times.
     sent = 2 * (c - 1) * tokens * case["head_dim"] * ring.FLOAT64_BYTES
     right: dict[str, Any] = {
         "sent_bytes": sent,
@@ -516,6 +519,7 @@ def measured_attention(**case: Any) -> dict[str, Any]:
     x, weights = attention.tensors_of(case)
     heads, kv_heads = (case[name] // case["num_ranks"] for name in ("num_heads", "num_kv_heads"))
     n, d = case["num_tokens"], case["head_dim"]
+    # Two products have all heads, q and the output, and two have the key heads, k and v.
     products = 4 * n * case["hidden_size"] * (heads + kv_heads) * d
     scores = 4 * n * n * heads * d  # the fused kernel is counted by shapes, with the full square
     return {
@@ -524,6 +528,8 @@ def measured_attention(**case: Any) -> dict[str, Any]:
         "call_bytes": x.nbytes,
         **whole_block(x, weights, lambda x, w: whole_attention(x, w, d)),
         "forward_flops": products + scores,
+        # Where forward has two products of scores, backward is counted with five: it makes the
+        # scores again.
         "backward_flops": 2 * products + 5 * scores // 2,
     }
 
@@ -666,6 +672,7 @@ def measured_combine(**case: Any) -> dict[str, Any]:
     result, _ = exact(torch.cat(scores, 1), torch.cat(values))
     return {
         "calls": 2,
+        # One gather of all ranks' log-sum-exps, and one sum of the scaled results.
         "bytes": case["num_ranks"] * case["rows"] * result.element_size() + result.nbytes,
         "result_checksum": checksum(result, result),
         "result": result,

@@ -143,8 +143,10 @@ def measured_convention(
         "6N": 6 * num_params,
         "6N + attention": six_n_and_core,
         "with recomputation": six_n_and_core + six_n_and_core / 3,
+        # As printed, the lecture's formula has the vocabulary once in each layer.
         "lecture": 3 * (forward["whole"] + (model["num_layers"] - 1) * head),
     }[convention]
+    # Training costs three forward passes, and a causal mask leaves half of the attention.
     ours = 3 * forward["whole"] - 1.5 * forward["attention"]
     return percent * ours / theirs
 
@@ -227,6 +229,8 @@ def measured_work(
 ) -> dict[str, int]:
     """Every pass by itself: forward, backward, and forward again."""
     again = [1] if is_recomputed else []
+    # Backward of fused attention has five products where forward has two. Below, attention is
+    # halved since it is causal.
     attention_passes, kernel_passes = [1, 2.5, *again], [1, 2, *again]
     linear = forward["projections"] + forward["feed_forward"]
     loss = Kernels()
@@ -287,6 +291,7 @@ def descended(rows: list[list[float]]) -> dict[str, float]:
         other = 1 - own
         left = [1 - row[0] - constants[other] * row[1 + other] for row in relative]
         along = sum(each * row[1 + own] for each, row in zip(left, relative, strict=True))
+        # Where the derivative by this constant is zero; a negative constant becomes zero.
         constants[own] = max(0.0, along / sum(row[1 + own] ** 2 for row in relative))
     return named(CALIBRATE_NAMES, constants)
 
@@ -308,7 +313,7 @@ SCENARIOS = tuple(plan_observer.ALLOWED_PERCENT)
 
 MACHINES = ("A100-80", "A100-40")
 FAST, SLOW = (150, 235, 450), (5, 10, 20)  # GB/s
-ODD_SHARES = (2, 5)  # new cases with four devices and with eight, which do not divide twelve
+ODD_SHARES = (2, 5)  # new cases with 12 sequences: four devices divide them, eight do not
 UNCUT = {"num_kv_heads": 1}  # and a prime number of layers: replicas are all that is left
 PRIMES = (17, 19, 23)
 
@@ -502,6 +507,7 @@ def _state_bytes(num_params: int, cuts: int, replicas: int, stage: int) -> int:
         shard += 1
     shard //= replicas
     optimizer = BF16.master_weight_bytes + BF16.moment_bytes
+    # By the first ZeRO stage in which the replicas share it.
     sizes = {3: BF16.weight_bytes, 2: BF16.gradient_bytes, 1: optimizer}
     return sum(each * (shard if stage >= first else own) for first, each in sizes.items())
 
@@ -545,6 +551,8 @@ def measured_fits(
     cut = {"seq_len": seq_len, "batch": b, "ranks": t}
     kept = b * sizes["layer_bytes"] // t
     boundary = _bytes_of(model["hidden_size"], torch.bfloat16, **cut)
+    # The first stage has the most micro-batches in flight. If layers run again, it keeps their
+    # inputs and all of the one layer that runs. Two layers are gathered: one is on its way.
     held = int(run.in_flight(0)) * model["num_layers"] // p
     gathered = 2 * sizes["layer_parameters"] * BF16.weight_bytes // t
     return {

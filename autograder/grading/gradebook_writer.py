@@ -266,6 +266,7 @@ class GradebookWriter:
         return known if SECRET.fullmatch(known) else hashlib.sha512(whose.encode()).hexdigest()
 
     def _save_grades(self, book: Gradebook, graded: GradedSubmission) -> None:
+        """Have nbgrader take the points: a cell with none, a text, waits for a person's marks."""
         saving = SaveAutoGrades(config=self._config)
         saving.gradebook, saving.student_id = book, graded.result.student
         saving.assignment_id = saving.notebook_id = graded.result.unit

@@ -1,8 +1,9 @@
 """The calls of logged ranks once more, on a virtual cluster of the judge's own.
 
 Messages, bytes, partners, order, waits and seconds are those of the judge's run: of a log it takes
-what was passed in, and the seconds of compute. What a rank says to have received has to be what the
-judge's cluster delivers.
+what was passed in, and the seconds of compute. A log is written in the student's process, which
+could write anything into it: so what a rank says to have received has to be what the judge's
+cluster delivers.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence

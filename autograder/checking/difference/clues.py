@@ -19,6 +19,8 @@ from autograder.checking.result_form import LARGEST
 Answer = Number | Mapping[str, Number]
 Terms = Sequence[Mapping[str, Number]]
 
+# Each property has a cost: 1.0 for a single value, up to 2.6 for one size that divides another.
+# The cheapest that fits is said, unless another one costs as little.
 SIMPLE, ENOUGH = 2.0, 5  # what costs more to say needs so many cases on either side
 FEW_TO_END = 3  # equal wrong numbers that are no chance
 FEW_WORDS = 8  # of which one may stand for a kind of cases
@@ -32,7 +34,8 @@ class OutOfTime(Exception):
 class Property(NamedTuple):
     """Something true of some cases: what it costs to say, and whether answers may be wrong there.
 
-    An answer that mixes up two sizes is right where they are equal, and never the other way round.
+    Most properties only tell where an answer is right: one that mixes up two sizes is right where
+    they are equal. Only those with ``may_be_wrong`` can also tell where it is wrong.
     """
 
     cost: float
@@ -102,6 +105,7 @@ def clue(  # noqa: PLR0913  all but the first three by name
     said: list[str] = []
     try:
         for found in _findings(answer, may_say_how_much, tick):
+            # A second finding takes the place of the first one's question, so that one is asked.
             said = [*said[:1], *found]
     except OutOfTime:
         pass

@@ -9,8 +9,9 @@ from autograder.checking.difference.compared import ROUNDED, Compared, Finding, 
 from autograder.checking.difference.monomials import MIN_CASES, Monomial, Monomials
 
 LARGE = 10  # among smaller numbers, being one off is a chance
-COARSE = 1e-3  # a difference that rounding blurs so much has no explanation
-MOST, MOST_OF_A_PRODUCT = 0.9, 0.5  # a term that is such a part of the right number is the formula
+# A missing term is not named if in most cases it is so large a part of the right number: that
+# would tell the formula. The lower limit is for answers that are a single product.
+MOST, MOST_OF_A_PRODUCT = 0.9, 0.5
 COST_OF_A_MIX = 2.5  # to say that x and y are mixed up, beside saying that x is missing
 ROUNDINGS: dict[str, Callable[[Number], Number]] = {
     "rounded down": math.floor,
@@ -97,6 +98,7 @@ class _Search:
         """The relative error of the difference, from that of the right number."""
         if not self.rounding:
             return 0.0
+        # A small difference of two rounded numbers is less exact than they are, by this ratio.
         return self.rounding * float(max(abs(self.right[n] / self.lacks[n]) for n in cases))
 
     def _term(self, most: float) -> Finding | None:
@@ -109,7 +111,10 @@ class _Search:
         return Finding(statement, "What could that be?")
 
     def _one_term(self) -> Finding | None:
-        """One term with x in place of y, or without x: then the difference divides by x - y."""
+        """One term with y in place of x, where y is 1 if the factor x is missing.
+
+        Then every difference is a multiple of x - y, and dividing by it leaves the other factors.
+        """
         found: list[tuple[float, Finding]] = []
         for one, other in itertools.combinations([*self.products.names, ""], 2):
             self.tick()

@@ -79,6 +79,7 @@ class Monomials:
         rows = np.arange(len(self.powers))
         for case, log in zip(cases[1:], wanted[1:], strict=True):
             self.tick()
+            # From one case to another the constant cancels, and only the powers count.
             change = self.logs[rows, case] - self.logs[rows, cases[0]]
             rows = rows[np.abs(change - (log - wanted[0])) < NEAR + 4 * rounding]
         found = (self._verified(row, numbers, cases, rounding) for row in rows)
@@ -99,6 +100,7 @@ class Monomials:
             abs(constant * product - number) <= rounding * number
             for product, number in zip(products, numbers, strict=True)
         )
+        # With too few different sizes, some powers would fit by chance.
         is_met = not powers or len(met) > len(powers) + 2
         if not (holds and is_met and 0 < constant <= MAX_CONSTANT):
             return None
@@ -121,6 +123,7 @@ def _powers(num_names: int, lowest: int) -> tuple[np.ndarray, np.ndarray]:
         np.put_along_axis(table, which[:, None, :], np.array(chosen)[None], axis=2)
         rows.append(table.reshape(-1, num_names))
     powers = np.concatenate(rows)
+    # One for each size and one for each of its powers; to divide costs half a point more.
     costs = (powers != 0).sum(1) + np.abs(powers).sum(1) + 0.5 * (powers < 0).sum(1)
     order = np.argsort(costs, kind="stable")
     return powers[order], costs[order]

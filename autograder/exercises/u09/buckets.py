@@ -72,6 +72,9 @@ def _buckets_case_of_kind(rng: random.Random, scenario: str, kind: str) -> Case:
     precision = "float32" if kind == "float32" else "float64"
     one = ELEMENT_BYTES[precision]
     sizes = [one * a * b for a, b in pairwise(widths)][::-1]
+    # The first gradient to be complete is the largest. Two of them meet "exact"; "rest" and
+    # "several" are exceeded by one number, with the second and with the third; in "small" only the
+    # last, smallest one does not fill a bucket; "reordered" takes two; "all" is never reached.
     threshold = {
         "exact": sizes[0] + sizes[1],
         "rest": sum(sizes[:2]) - one,
@@ -102,6 +105,7 @@ def _buckets_case(*values: Any) -> Case:
 
 def _step_seconds(case: Case, filled: list[Any], compute_seconds: float) -> float:
     """Each bucket leaves when it is full and the one before it has arrived, by ring all-reduce."""
+    # A ring takes 2 (n - 1) turns, each with a second of latency and one n-th of the bytes.
     n, free = case["num_ranks"], 0.0
     for num_bytes, seconds in filled:
         free = max(free, seconds) + 2 * (n - 1) * (1 + num_bytes / n / case["bandwidth"])
@@ -280,9 +284,10 @@ KINDS = (
 def unused_cases(seed: int) -> list[Case]:
     """Parameters unused on one rank, on two, on all; none unused; shared; out of order.
 
-    Where all ranks leave a parameter unused, one leaves another one unused too. Where parameters
-    are reordered, the second bucket is complete before the first on the rank that uses both. Where
-    they are swapped, a member of the first bucket is as large as it must be, and complete first.
+    Where all ranks leave a parameter unused, one of them leaves out a second one as well. Where
+    parameters are reordered, the rank that uses all of them completes the second bucket before the
+    first. Where they are swapped, one member of the first bucket is complete first and would fill
+    it by itself, but the bucket has to wait for its other member.
     """
     rng = random.Random(seed)
     cases = [_unused_case([2, 3, 4, 2], 96, [[], [1]], "one rank")]
@@ -306,9 +311,12 @@ def _unused_case_of_kind(rng: random.Random, kind: str, number: int) -> Case:
         return _unused_case(widths, sum(sizes if number % 2 else sizes[-2:]), [[], []], kind)
     if kind == "shared":
         unused = [[1], []] if number % 2 else [[], []]
+        # The last matrix has 96 bytes: it fills a bucket of 88 alone, and one of 104 with the next.
         return _unused_case([widths[2], 4, 4, 4, 3], rng.choice((88, 104)), unused, kind)
     if kind == "swapped":
         return _unused_case(widths, sizes[-1], [[0], []] if number % 2 else [[], [0]], kind)
+    # Reordered: the second bucket holds the two matrices that are used last. The largest alone
+    # is one number too small to fill it, and two of the smaller ones fill the first.
     k = rng.randint(3, 5)
     widths = [rng.randint(1, 2), k, k + 1, k, k + 1, k + 2]
     threshold = element_bytes * (widths[-2] * widths[-1] + 1)
@@ -328,6 +336,8 @@ def _moments(case: Case, rank: int) -> tuple[list[float], float]:
     model = unused.model_of(case)
     is_used = [n not in case["unused"][rank] for n in model.order]
     weights = [model.weights[n] for n in model.order]
+    # The forward pass comes first. It has two FLOPs for each row and each number of a weight, and
+    # a FLOP takes a second.
     clock = 2.0 * NUM_ROWS * sum(each.numel() for each in weights)
     complete: dict[Tensor, float] = {}
     for number, weight in reversed(list(enumerate(weights))):
@@ -457,6 +467,9 @@ def of_torch(
     limits, _ = config.compute_bucket_size_limits(
         static_graph=False, find_unused_parameters=finds_unused
     )
+    # DDP fills the first step's buckets in the order of definition and sends them in reverse.
+    # Unless it looks for unused parameters, that is one bucket without a limit, and it is rebuilt
+    # in the order of arrival after the first step.
     guessed = _assigned(parameter_bytes, list(range(len(parameter_bytes))), limits)[::-1]
     rebuilt = _assigned(parameter_bytes, arrival, [first_limit_bytes, limit_bytes])
     steps = {"the first step": guessed, "later steps": guessed if finds_unused else rebuilt}

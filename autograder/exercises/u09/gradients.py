@@ -217,6 +217,9 @@ def _nearly_even(rng: random.Random, side: int) -> Case:
     ranks = 2 ** rng.randint(9, 11)
     tokens = rng.choice([n for n in range(150, 256) if math.gcd(n, ranks - 1) == 1])
     rate = rng.randint(19 * 10**10, 21 * 10**10)
+    # The result is (ranks - 1) * flops / (ranks * rate). It differs from `tokens` by
+    # side / (ranks * rate) if ranks * rate * tokens + side is a multiple of ranks - 1. As ranks
+    # is 1 modulo ranks - 1, the rate has to be -side / tokens there.
     rate += (-side * pow(tokens, -1, ranks - 1) - rate) % (ranks - 1)
     flops, remainder = divmod(ranks * rate * tokens + side, ranks - 1)
     assert remainder == 0

@@ -98,6 +98,7 @@ def observe_kept(call: Call, inputs: Sequence[Tensor], *owners: nn.Module) -> di
         "given": given,
         "saved": [storage(t) for t in tensors if t.untyped_storage()._cdata not in weights],
         "returned": storage(results[0]),
+        # What was there before the call has 0 for `born`.
         "left_bytes": sum(e.storage_bytes for e in trace.storages if e.born and e.died is None),
     }
 

@@ -22,7 +22,7 @@ from course_utils.instruments.preconditions import older_objects_frozen
 
 RAISING, FREEING = "a call that raises", "a call that frees what is saved"
 META, UNUSED = "tensors without memory", "a result that nobody uses"
-NUM_FREED = 24  # storages, one after the other
+NUM_FREED = 24  # storages one after the other, so that a new one may get the id of a freed one
 MOST_HOOKS = 9  # that are looked for after an answer
 
 
@@ -257,6 +257,7 @@ class _HookWatch(saved_tensors_hooks):
                 torch.ones(1, requires_grad=True).exp()
             if self.num_seen:
                 return num_others
+            # This takes away the hooks on top, whoever has set them.
             super().__exit__()
         return MOST_HOOKS
 
@@ -288,7 +289,8 @@ def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     pairs = zip(ours or [], theirs, strict=False)
     has_bytes, num_bytes = "bytes" in right, observed.get("bytes")  # none where the call raises
     needs_memory = has_bytes and num_bytes is None
-    # Which id comes again is chance.
+    # By id, a new storage may be taken for one that was freed. How often that happens is chance,
+    # so that such a count is reported as wrong without its number.
     is_miscounted = (
         case["program"] == FREEING and is_number(num_bytes) and num_bytes not in (0, right["bytes"])
     )

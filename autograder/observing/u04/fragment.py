@@ -81,6 +81,7 @@ def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
 def _way_to_miss(device_bytes: int, script: list[int], num_requests: int) -> str:
     if num_requests > MAX_REQUESTS:
         return "too_many_requests"
+    # `observe` has left out what is no whole number.
     if num_requests > len(script):
         return "impossible_requests"
     allocator = CachingAllocator(device_bytes)

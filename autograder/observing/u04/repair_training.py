@@ -240,6 +240,7 @@ def _of_evaluation(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     state, start = observed["state"], state_of(Setup.of(case))
     is_alone = case["num_batches"] == 0
     gradients = zip(state["gradients"], start["gradients"], strict=True)
+    # Graphs are counted where nothing is trained; that of a small first batch is no whole unit.
     most = (case["num_held_out"] - case["is_first_batch_small"]) * is_alone
     at_peak = _none_some_or_all(observed["peak_bytes"] // right["unit_bytes"], most)
     return [
@@ -302,7 +303,10 @@ def _of_evaluation(case: Case, observed: Plain, right: Plain) -> list[Fact]:
 
 
 def _none_some_or_all(number: int, most: int) -> int:
-    """A number of batches as none, one, two where it is more, or all: gradients take room, too."""
+    """A number of batches as 0, 1, 2 for any more, or `most` for all of them.
+
+    Other bytes count as well, such as gradients', so that a number in between is not exact.
+    """
     return most if number >= most else min(number, 2)
 
 

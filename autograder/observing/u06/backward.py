@@ -131,6 +131,8 @@ def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Rows and gradients beside the right ones, bytes, and FLOPs where all gradients are wanted."""
     kept = kept_bytes(observed)
     square_bytes = 8 * case["seq_len"] ** 2
+    # With so small a block, a tile of both heads is smaller than a square. Parts of one tensor
+    # count with the storage of all three, which can be larger.
     is_seen = 2 * case["block"] <= case["seq_len"] and case["kind"] == APART
     return [
         Fact(

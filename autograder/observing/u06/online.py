@@ -101,7 +101,7 @@ class _Made(TorchDispatchMode):
 
 
 def blocks_of(case: Case, alive: _Alive) -> Iterator[tuple[Tensor, Tensor]]:
-    """Blocks that come once, each made when it is asked for; nothing leads to what counts them."""
+    """Blocks that come once, each copied when it is asked for: only the answer keeps it."""
     scores, values = inputs_of(case)
     lengths = case["block_lengths"]
     pairs = [*zip(scores.split(lengths, 1), values.split(lengths), strict=True)]

@@ -132,6 +132,7 @@ def observe_step(
         model, other = models[comm.rank], others[comm.rank]
         backward(comm, model, count_backward(loss_of(model, comm.rank), passes[comm.rank]))
         with suppress(RuntimeError):
+            # A loss without a graph: backward raises, and hooks must be removed all the same.
             backward(comm, other, torch.zeros((), dtype=torch.float64))
 
     recorded = record_on_cluster(cluster, step)

@@ -68,6 +68,8 @@ def _storage(gradient: Tensor | None) -> int | None:
 def _empty_is_not_zero() -> Iterator[None]:
     """Fill uninitialised memory with nan inside, since by chance it is often zero."""
     was_strict = torch.are_deterministic_algorithms_enabled()
+    # PyTorch then fills what `torch.empty` returns with nan, as long as
+    # `torch.utils.deterministic.fill_uninitialized_memory` is on, as it is by default.
     torch.use_deterministic_algorithms(True, warn_only=True)
     try:
         yield

@@ -24,7 +24,9 @@ from autograder.observing.u09.on_ranks import (
 from course_utils.distributed import ClusterRun, Comm, Event
 
 MOST_RECEIVED = 200  # numbers that a rank receives; some dozens in most cases
-LAST_BIT = 2.0**-24  # of numbers that are larger than 64
+# The numbers are larger than 64, of which float32 keeps nothing below 2**-17. This is lost there,
+# and exact in float64.
+LAST_BIT = 2.0**-24
 
 # Uneven messages that are all in flight at once wait a little for one another: 8 % of the time at
 # most here. Pairs that wait for other pairs cost at least a quarter.
@@ -95,7 +97,10 @@ def _num_unheard(observed: Plain, right: Plain) -> int:
 
 
 def _is_made_of(after: Tensor, before: Tensor, log: Log) -> bool:
-    """Whether each number came in a call, or is a rank's own and one to three that came."""
+    """Whether each number came in a call, or is a rank's own with others that came added to it.
+
+    There are at most three others, as the cases have four ranks at most.
+    """
     results = [each["result"].flatten() for each in log if each.get("result") is not None]
     came = set(torch.cat([after[:0].flatten(), *results]).tolist())
     if len(came) > MOST_RECEIVED:

@@ -63,6 +63,7 @@ class Matrices(nn.Module):
         if kind == "shared":
             parameters[2] = parameters[1]
         if kind == "reordered":
+            # The permutation is its own inverse, so that `order` puts the matrices back in a row.
             parameters = [parameters[n] for n in (0, 3, 4, 1, 2)]
             self.order = [0, 3, 4, 1, 2]
         if kind == "swapped":

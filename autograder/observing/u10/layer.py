@@ -51,7 +51,10 @@ def input_of(case: Case, rank: int) -> Tensor:
 
 
 def _on_rank(comm: Comm, answer: Any, case: Case) -> dict[str, Any]:
-    """Result and gradients; what stands in ``grad`` before is another time's."""
+    """Result and gradients of one rank.
+
+    The layer gets ``2 * x``, which is no leaf, so that autograd has to carry dx on to ``x``.
+    """
     x, part = input_of(case, comm.rank), part_of(case, comm.rank)
     y = require_tensor(apply_of(answer)(comm, 2 * x, part, tuple(case["shape"])))
     y.backward(upstream(y))

@@ -47,8 +47,6 @@ def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     kept = [there * each for there, each in zip(q, accept, strict=True)]
     accepted = sum(kept, Fraction(0))
     law = [each + (1 - accepted) * other for each, other in zip(kept, after, strict=True)]
-    if accepted == 1:
-        law = kept
     return [
         Fact(
             "wrong_tokens",

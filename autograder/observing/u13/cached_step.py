@@ -13,7 +13,9 @@ from autograder.observing.observation import errors_as_data, keep, undisturbed
 from autograder.observing.u13.shapes import of_shape
 from course_utils.instruments import count_bytes
 
-ENOUGH = 1.5  # caches that scores and weights may move, and no copy of a cache can
+# How much may be moved beside the cache, as a multiple of its filled part. Scores and weights may
+# take that much; a copy of keys and values is written and read, which makes 2.
+ENOUGH = 1.5
 
 
 def inputs_of(case: Case) -> list[Tensor]:

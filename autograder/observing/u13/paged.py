@@ -19,10 +19,10 @@ from autograder.observing.u13.paged_scripts import script_of
 
 @errors_as_data
 def observe(answer: Any, case: Case) -> dict[str, Any]:
-    """Of each request its place, the copies asked for, all tables after it.
+    """What each request gave: its place, the copies that were asked for, and all tables after it.
 
-    And whether the first sequence that it names has another table than before, or one at all. The
-    last is one that raised what only a forgotten rule explains.
+    An entry also says whether the table of the sequence that is named first has changed. If an
+    error shows that a rule was forgotten, its entry is the last.
     """
     cache = answer(case["num_blocks"], case["block_size"])
     living, named, log = set[str](), set[str](), list[dict[str, Any]]()
@@ -67,6 +67,7 @@ def _request(cache: Any, kind: str, names: list[str], living: set[str]) -> list[
 
 def _rule_behind(error: LookupError, *, is_gone: bool) -> str:
     """Which rule was forgotten where something is not found; raises the error if none is known."""
+    # Python says so when something is popped from an empty list, set or deque.
     if "empty" in str(error):
         return "taken_of_none"
     if is_gone:

@@ -27,6 +27,7 @@ def random_script(scenario: str, block_size: int, num_requests: int, seed: int) 
     script = []
     for _ in range(num_requests):
         dice, unused = rng.random(), [each for each in NAMES if each not in lengths]
+        # Elsewhere a sequence forks only after a full block, so that no block has to be copied.
         forks = [name for name, n in lengths.items() if scenario == "copy" or n % block_size == 0]
         if dice < forking and forks and unused:
             name, child = rng.choice(forks), rng.choice(unused)
