@@ -20,14 +20,9 @@ from autograder.checking.mistakes import Symptom
 from autograder.exercises.declaring import check
 from autograder.observing.u04 import allocator, fragment, repair_training, snapshot
 from autograder.observing.u04.allocator import TRACED, Script
-from autograder.observing.u04.repair_training import (
-    LEARNING_RATE,
-    SCENARIOS,
-    Setup,
-    hold,
-    precision_of,
-)
+from autograder.observing.u04.repair_training import SCENARIOS
 from autograder.observing.u04.snapshot import as_file
+from autograder.observing.u04.training_loop import LEARNING_RATE, Setup, hold, precision_of
 from course_utils.configs import ModelConfig, RunConfig, precision
 from course_utils.formulas.activations import model_saved_bytes
 from course_utils.formulas.parameters import parameters
