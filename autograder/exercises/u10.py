@@ -12,6 +12,7 @@ from torch import nn
 from autograder.checking.exercise_check import Case, named
 from autograder.checking.mistakes import Numbers, Symptom
 from autograder.exercises.declaring import check
+from autograder.exercises.searching import least
 from autograder.observing.observation import length_of, upstream
 from autograder.observing.u09.on_ranks import FLOAT64_BYTES, NETWORK, cluster_of
 from autograder.observing.u10 import flat, hybrid, layer, norm, owners, prefetch
@@ -487,13 +488,7 @@ def searched(
     def is_hidden(tokens: int) -> bool:
         return Fraction(2 * num_weights * tokens, flops_per_second) >= gather
 
-    low, high = 0, 1
-    while not is_hidden(high):
-        low, high = high, 2 * high
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_hidden(middle) else (middle + 1, high)
-    return low
+    return least(is_hidden)
 
 
 # === u10-hybrid

@@ -13,6 +13,7 @@ from autograder.checking.mistakes import Symptom
 from autograder.checking.precision import tolerance
 from autograder.exercises.backward_steps import BUCKETERS
 from autograder.exercises.declaring import check
+from autograder.exercises.searching import least
 from autograder.observing.observation import length_of
 from autograder.observing.u09 import after_backward, dropout, flat, global_mean, ring
 from autograder.observing.u09.after_backward import (
@@ -287,13 +288,7 @@ def searched(
     def is_hidden(tokens: int) -> bool:
         return Fraction(2 * 2 * num_params * tokens, flops_per_second) >= all_reduce
 
-    low, high = 0, 1
-    while not is_hidden(high):
-        low, high = high, 2 * high
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_hidden(middle) else (middle + 1, high)
-    return low
+    return least(is_hidden)
 
 
 # === u09-ring
