@@ -37,7 +37,9 @@ class Stopped(BaseException):
     """Raised inside a call that has used up its time; `except Exception` does not catch it."""
 
 
-def call_within(seconds: float, call: Callable[[], Value]) -> Value:
+def call_within(
+    seconds: float, call: Callable[[], Value], *, takes_late_value: bool = False
+) -> Value:
     """What a call gives in its time; else `Stopped`, whatever it catches.
 
     There is no limit where there are no timer signals, and in threads other than the main one. A
@@ -47,9 +49,11 @@ def call_within(seconds: float, call: Callable[[], Value]) -> Value:
         seconds: Processor time, more than none, so that a busy machine makes no difference; by the
             clock, the call may take `WALL_CLOCK_FACTOR` times as long.
         call: Takes nothing.
+        takes_late_value: Whether a value counts that a call gives after it was stopped: a shell
+            catches the stop of its cell, and its outputs say so.
 
     Raises:
-        Stopped: If the call did not come back in time.
+        Stopped: If the call did not come back in time, or came with a late value.
     """
     if not TIMERS or threading.current_thread() is not threading.main_thread():
         return call()
@@ -82,6 +86,6 @@ def call_within(seconds: float, call: Callable[[], Value]) -> Value:
             if left:  # an outer limit goes on, less the time taken since
                 taken = time.monotonic() - begun
                 signal.setitimer(timer, max(left - taken, LEAST_SECONDS), repeat)
-    if num_stops:
+    if num_stops and not takes_late_value:
         raise Stopped
     return value

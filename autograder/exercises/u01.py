@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from autograder.checking.judges import ROUNDED_BY_A_FLOAT
 from autograder.checking.mistakes import Symptom
 from autograder.checking.precision import PROMISED
 from autograder.exercises.declaring import check
+from autograder.exercises.model_sizes import preset_sizes
 from course_utils.configs import DEVICES, Experts, ModelConfig, device, preset
 from course_utils.formulas.parameters import parameters
 from course_utils.instruments import FlopCount, count_flops
@@ -47,14 +49,7 @@ SMALLEST = {
     "ffn_size": 3,
     "vocab_size": 5,
 }
-LLAMA_1B = {
-    "num_layers": 16,
-    "hidden_size": 2048,
-    "num_heads": 32,
-    "num_kv_heads": 8,
-    "ffn_size": 8192,
-    "vocab_size": 128256,
-}
+LLAMA_1B = preset_sizes("Llama-3.2-1B")
 
 
 def model_cases(seed: int) -> list[Case]:
@@ -395,10 +390,7 @@ def crossover_cases(seed: int) -> list[Case]:
                 model = with_own_head_dim(model, is_wider=group > 1)
             cases.append({"model": model})
     for name in ("Llama-3.2-1B", "Llama-3-8B", "Llama-3-70B"):
-        real = preset(name)
-        names = ("num_layers", "hidden_size", "num_heads", "num_kv_heads", "ffn_size", "vocab_size")
-        others = {"num_layers": rng.randint(4, 99)}
-        cases.append({"model": {each: getattr(real, each) for each in names} | others})
+        cases.append({"model": preset_sizes(name) | {"num_layers": rng.randint(4, 99)}})
     one_narrow_head = {"num_heads": 1, "num_kv_heads": 1, "head_dim": 64}
     far = {"hidden_size": 16384, "ffn_size": 32768 + rng.randrange(1, 99, 2)}
     cases.append({"model": SMALLEST | one_narrow_head | far})
@@ -644,14 +636,16 @@ def latent_cases(seed: int) -> list[Case]:
                 cases.append(
                     _latent_attention_flops_case((num_heads, hidden_size), (*ranks, *widths), batch)
                 )
-    deepseek_v3 = (128, 7168), (1536, 512, 128, 64, 128)
+    deepseek_v3 = preset("DeepSeek-V3")
+    published = attrgetter(*LATENT_ATTENTION_FLOPS_NAMES)(deepseek_v3.latent_attention)
     four = rng.sample(range(2, 16), 4)
     start = _latent_attention_flops_case((2, 24), (*four[:2], 5, 4, 3), (2, 9))
     end = _latent_attention_flops_case((3, 48), (*four[2:], 7, 6, 8), (3, 11))
     beyond = _latent_attention_flops_case(
         (1026, 1026 * 1025), (1537, 512, 127, 64, 128), (257, just_above(20, rng))
     )
-    real = _latent_attention_flops_case(*deepseek_v3, (rng.randint(1, 3), 4096))
+    heads = deepseek_v3.num_heads, deepseek_v3.hidden_size
+    real = _latent_attention_flops_case(heads, published, (rng.randint(1, 3), 4096))
     return [*cases, real, *one_at_a_time(start, end), beyond]
 
 

@@ -13,6 +13,7 @@ from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case, named
 from autograder.checking.precision import PROMISED
 from autograder.exercises.declaring import check
+from autograder.exercises.model_sizes import preset_sizes
 from autograder.observing.u02 import fuse, repair_generate
 from autograder.observing.u02.fuse import ENOUGH, inputs_of
 from autograder.observing.u02.repair_generate import SCENARIOS, setup_of
@@ -127,14 +128,7 @@ def read_with_pandas(rows: list[dict[str, Any]]) -> dict[str, float]:
 # What counts the bytes of operations, or has the formulas by other names.
 COUNTERS = ("course_utils.instruments.moved_bytes", "course_utils.formulas.roofline")
 
-LLAMA_8B = {
-    "num_layers": 32,
-    "hidden_size": 4096,
-    "num_heads": 32,
-    "num_kv_heads": 8,
-    "ffn_size": 14336,
-    "vocab_size": 128256,
-}
+LLAMA_8B = preset_sizes("Llama-3-8B")
 HEADS = ((4, 4, 6), (6, 2, 4), (8, 1, 4), (6, 3, 10), (4, 2, 2))  # a, a_kv, d
 
 
@@ -555,14 +549,7 @@ def searched(
 
 
 FOUR_LAYERS = LLAMA_8B | {"num_layers": 4}
-NARROW = {
-    "num_layers": 3,
-    "hidden_size": 2048,
-    "num_heads": 32,
-    "num_kv_heads": 8,
-    "ffn_size": 8192,
-    "vocab_size": 128256,
-}
+NARROW = preset_sizes("Llama-3.2-1B") | {"num_layers": 3}
 MULTI_HEAD = NARROW | {"num_kv_heads": 32, "head_dim": 80}
 MODELS = (FOUR_LAYERS, NARROW, MULTI_HEAD)
 DECODE_BOUND_DEVICES = ("A100-80", "H100-SXM", "H200", "A100-40")

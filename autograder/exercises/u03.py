@@ -16,6 +16,7 @@ from autograder.checking.exercise_check import Case, named
 from autograder.checking.mistakes import Symptom
 from autograder.exercises.declaring import check
 from autograder.exercises.model_answers import model_answer
+from autograder.exercises.model_sizes import SIZE_NAMES, preset_sizes
 from autograder.observing.u03 import fused_gate, lost_bytes, microscope
 from autograder.observing.u03.fused_gate import FROZEN, FROZEN_G, HALVES, LARGE, LEAVES, SINGLE
 from autograder.observing.u03.kept import gradients_of
@@ -53,14 +54,6 @@ def just_above(power: int, rng: random.Random) -> int:
 
 
 GPT = {"is_gated": False, "has_biases": True, "is_tied": True}
-PARAMETERS_NAMES = (
-    "num_layers",
-    "hidden_size",
-    "num_heads",
-    "num_kv_heads",
-    "ffn_size",
-    "vocab_size",
-)
 
 
 def parameters_cases(seed: int) -> list[Case]:
@@ -82,8 +75,8 @@ def parameters_cases(seed: int) -> list[Case]:
             models += [_sizes(rng, kv, 1) | GPT | others]
     for kv in (1, rng.randint(2, 5)):
         models += [_sizes(rng, kv, 2) | {"has_biases": True, "is_tied": False}]
-    gpt_2 = _named(rng.randint(2, 99), 768, 12, 12, 3072, 50257)
-    llama_1b = _named(rng.randint(2, 99), 2048, 32, 8, 8192, 128256)
+    gpt_2 = preset_sizes("GPT-2-124M") | {"num_layers": rng.randint(2, 99)}
+    llama_1b = preset_sizes("Llama-3.2-1B") | {"num_layers": rng.randint(2, 99)}
     models += [gpt_2 | GPT | {"num_positions": 1024}, llama_1b | {"is_tied": True}]
     huge = [just_above(28, rng) for _ in range(3)]
     models += [_named(2, 3 * huge[0], 3, 1, *huge[1:]) | {"is_tied": False}]
@@ -99,7 +92,7 @@ def _sizes(rng: random.Random, kv: int, group: int) -> dict[str, Any]:
 
 
 def _named(*sizes: int) -> dict[str, Any]:
-    return named(PARAMETERS_NAMES, sizes)
+    return named(SIZE_NAMES, sizes)
 
 
 def _part_of(name: str) -> str:
@@ -295,14 +288,6 @@ def measured_gpt_layer_bytes(
 # The bytes a Llama layer keeps, term by term.
 
 
-LLAMA_LAYER_BYTES_NAMES = (
-    "num_layers",
-    "hidden_size",
-    "num_heads",
-    "num_kv_heads",
-    "ffn_size",
-    "vocab_size",
-)
 ELEMENT_BYTES = (2, 4)
 
 
@@ -321,7 +306,7 @@ def llama_cases(seed: int) -> list[Case]:
                 sizes = (2, hidden_size, kv * group, kv, rng.randrange(5, 99, 2), 1)
                 seq_len = rng.randrange(3, 99, 2)
                 cases.append(_llama_layer_bytes_case(sizes, num_sequences, seq_len, element_bytes))
-    llama_8b = (32, 4096, 32, 8, 14336, 128256)
+    llama_8b = tuple(preset_sizes("Llama-3-8B").values())
     cases += [
         _llama_layer_bytes_case(llama_8b, 1, 64 * rng.randint(32, 128), each)
         for each in ELEMENT_BYTES
@@ -339,7 +324,7 @@ def _llama_layer_bytes_case(
     sizes: tuple[int, ...], num_sequences: int, seq_len: int, element_bytes: int
 ) -> Case:
     return {
-        "model": named(LLAMA_LAYER_BYTES_NAMES, sizes),
+        "model": named(SIZE_NAMES, sizes),
         "num_sequences": num_sequences,
         "seq_len": seq_len,
         "element_bytes": element_bytes,
@@ -396,7 +381,8 @@ def sequence_cases(seed: int) -> list[Case]:
                         (*sizes, vocab_size), rng.randrange(3, 99, 2), is_tied=is_tied
                     )
                 )
-    llama_1b, llama_8b = (16, 2048, 32, 8, 8192, 128256), (32, 4096, 32, 8, 14336, 128256)
+    llama_1b = tuple(preset_sizes("Llama-3.2-1B").values())
+    llama_8b = tuple(preset_sizes("Llama-3-8B").values())
     huge = _sequence_bytes_case((2, 1024, 8, 4, 5, just_above(29, rng)), just_above(27, rng))
     lengths = (64 * rng.randint(32, 128) for _ in range(2))
     real = [
@@ -407,8 +393,7 @@ def sequence_cases(seed: int) -> list[Case]:
 
 
 def _sequence_bytes_case(sizes: tuple[int, ...], seq_len: int, *, is_tied: bool = False) -> Case:
-    names = ("num_layers", "hidden_size", "num_heads", "num_kv_heads", "ffn_size", "vocab_size")
-    model = {**named(names, sizes), "is_tied": is_tied}
+    model = named(SIZE_NAMES, sizes) | {"is_tied": is_tied}
     layer_bytes = sum(llama_layer_bytes(model_of(model), 1, seq_len, 2).values())
     return {"model": model, "seq_len": seq_len, "layer_bytes": layer_bytes}
 

@@ -17,6 +17,7 @@ from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case, named
 from autograder.checking.precision import PROMISED
 from autograder.exercises.declaring import check
+from autograder.exercises.model_sizes import preset_sizes
 from autograder.observing.u14 import plan as plan_observer
 from course_utils.configs import LAST_STAGE, Costs, Machine, machine_of, precision
 from course_utils.formulas.best_plan import plans
@@ -32,15 +33,8 @@ from course_utils.reference.pipeline_schedules import one_forward_one_backward
 # Small models, and what is counted while they run.
 
 
-LLAMA_1B = {
-    "num_layers": 16,
-    "hidden_size": 2048,
-    "num_heads": 32,
-    "num_kv_heads": 8,
-    "ffn_size": 8192,
-    "vocab_size": 128256,
-    "is_tied": True,
-}
+LLAMA_1B = preset_sizes("Llama-3.2-1B") | {"is_tied": True}
+LLAMA_8B = preset_sizes("Llama-3-8B")
 
 
 def small_llama(rng: random.Random, **fixed: int) -> dict[str, Any]:
@@ -300,14 +294,6 @@ def descended(rows: list[list[float]]) -> dict[str, float]:
 # The fastest plan that fits, on machines that nobody has seen, by trying all plans.
 
 
-LLAMA_8B = {
-    "num_layers": 32,
-    "hidden_size": 4096,
-    "num_heads": 32,
-    "num_kv_heads": 8,
-    "ffn_size": 14336,
-    "vocab_size": 128256,
-}
 SCENARIOS = tuple(plan_observer.ALLOWED_PERCENT)
 
 

@@ -30,7 +30,7 @@ from autograder.checking.exercise_check import Check
 from autograder.checking.plain_data import Plain
 from autograder.checking.scoring import find_objection
 from autograder.checking.single_thread import one_thread
-from autograder.checking.time_limit import Stopped, call_within
+from autograder.checking.time_limit import call_within
 from autograder.grading.sandbox import (
     answer_removal,
     audit_hook,
@@ -142,13 +142,8 @@ class StudentProcess:
             return bounded_call.describe_error(error)
 
     def _run(self, source: str, seconds: float) -> Plain:
-        outputs: list[Plain] = []
-        try:
-            call_within(seconds, lambda: outputs.append(self._shell.run(source)))
-        except Stopped:
-            if not outputs:  # the shell catches the stop of a cell, and its outputs say so
-                raise
-        return {"outputs": outputs[0]}
+        outputs = call_within(seconds, lambda: self._shell.run(source), takes_late_value=True)
+        return {"outputs": outputs}
 
     def _object(self, exercise: str, name: str, seconds: float) -> Plain:
         if name not in self._shell.user_ns:

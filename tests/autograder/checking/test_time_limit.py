@@ -119,6 +119,7 @@ def test_a_value_that_comes_after_a_stop_comes_too_late():
 
     with pytest.raises(Stopped):
         call_within(0.1, give_up)
+    assert call_within(0.1, give_up, takes_late_value=True) == 42
 
 
 @pytest.mark.parametrize("never_return", [calculate, sleep])
