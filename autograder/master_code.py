@@ -5,7 +5,7 @@ import re
 import symtable
 from pathlib import Path
 
-from autograder.global_names import names_read
+from autograder.global_names import free_names
 
 MIN_LETTERS = 4  # shorter names occur in a text by chance
 
@@ -101,7 +101,7 @@ def is_in(name: str, text: str) -> bool:
 
 def _read(source: str) -> set[str]:
     """The global names that a source reads."""
-    return set(names_read(symtable.symtable(source, "answer", "exec")))
+    return set(free_names(symtable.symtable(source, "answer", "exec")))
 
 
 def _assigned(source: str) -> set[str]:

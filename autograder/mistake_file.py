@@ -44,7 +44,9 @@ IN_HUNK = ("- ", "+ ", "  ")
 EMPTY_LINES = ("-", "+")  # of a hunk
 BRACKETS = re.compile(r"\s*\[([^\]]*)\]$")
 IN_BRACKETS = re.compile(
-    r"(?P<points>\d+(?:\.\d+)?)?(?:(?:^|: )(?P<shows>[a-z]\w*(?:, \w+)*))??(?:(?:^| )(?P<any>any))?"
+    r"(?P<points>\d+(?:\.\d+)?)?"
+    r"(?:(?:^|: )(?P<known_by>[a-z]\w*(?:, \w+)*))??"
+    r"(?:(?:^| )(?P<any>any))?"
 )
 QUESTION = re.compile(r"! (?P<name>[\w ]+): (?P<question>.+\?)")
 
@@ -97,14 +99,14 @@ class Patch:
         hint: Ends in a question.
         changes: The changes, applied in this order.
         points: What such an answer still earns.
-        shows: The numbers by which it is known, if not all.
+        known_by: The numbers by which it is known, if not all.
         place: Where it stands, for errors.
     """
 
     hint: str
     changes: tuple[Change, ...]
     points: float = 0.0
-    shows: tuple[str, ...] = ()
+    known_by: tuple[str, ...] = ()
     place: str = ""
 
     def applied(self, source: str) -> str:
@@ -198,12 +200,12 @@ def _patches(block: Sequence[str], place: str) -> Iterator[Patch]:
     begin = next((n for n, text in enumerate(block) if n and is_change(text)), 0)
     if not begin:
         raise MistakeFileError(f"{place}: the question has no change of the model answer below it")
-    hint, points, shows, is_any = _question(" ".join(block[:begin])[2:], place)
+    hint, points, known_by, is_any = _question(" ".join(block[:begin])[2:], place)
     patches = [changes_of(patch, place) for patch in _split(block[begin:], "or")]
     if is_any:
         patches = [sum(some, ()) for some in _combinations(patches)]
     for patch in patches:
-        yield Patch(hint, patch, points, shows, place)
+        yield Patch(hint, patch, points, known_by, place)
 
 
 def _question(words: str, place: str) -> tuple[str, float, tuple[str, ...], bool]:
@@ -217,8 +219,8 @@ def _question(words: str, place: str) -> tuple[str, float, tuple[str, ...], bool
         raise MistakeFileError(f"{place}: wanted [points: numbers any], got [{brackets[1]}]")
     if inside is None:
         return hint, 0.0, (), False
-    shows = tuple(re.findall(r"\w+", inside["shows"] or ""))
-    return hint, float(inside["points"] or 0), shows, bool(inside["any"])
+    known_by = tuple(re.findall(r"\w+", inside["known_by"] or ""))
+    return hint, float(inside["points"] or 0), known_by, bool(inside["any"])
 
 
 def is_change(line: str) -> bool:

@@ -8,7 +8,7 @@ from types import ModuleType
 GRAMMAR = "rfc3987_syntax"
 
 
-def hurry() -> None:
+def skip_slow_imports() -> None:
     """Spare a program more than a second at its start and nearly one at its end.
 
     To import `nbformat` imports `jsonschema`, which compiles a grammar of international addresses

@@ -30,8 +30,8 @@ COURSE_UTILS = {
 }
 AUTOGRADER = {
     "checking": set(),
-    "observing": {"checking"},
-    "exercises": {"checking", "observing"},
+    "observers": {"checking"},
+    "exercises": {"checking", "observers"},
     "grading": {"checking", "exercises", "hub", "student"},
     "authoring": set(),
     "book": {"student"},

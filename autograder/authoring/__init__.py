@@ -1,5 +1,5 @@
 """From text masters to instructor notebooks, releases and the student bundle."""
 
-from autograder.startup import hurry
+from autograder.startup import skip_slow_imports
 
-hurry()
+skip_slow_imports()

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from autograder.checking import error_hints, verdict_figure
 from autograder.checking.case_objects import case_in_words
-from autograder.checking.difference.clues import clue, where
-from autograder.checking.judges import NEARLY_A_COUNT, NEARLY_A_NUMBER, EqualTo
+from autograder.checking.difference.wrong_where import clue, where
+from autograder.checking.judges import NEARLY_A_COUNT, NEARLY_A_NUMBER, ValueJudge
 from autograder.checking.mistakes import ONLY, Case
 from autograder.checking.plain_data import Plain
 from autograder.checking.verdict import CaseResult, Verdict
@@ -93,7 +93,7 @@ class AnswerResult:
     """
 
     cases: tuple[JudgedCase, ...] = ()
-    judge: EqualTo | None = None
+    judge: ValueJudge | None = None
     trouble: dict[str, Plain] | None = None
     sizes: str = ""
     again: WhenAskedAgain | None = None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autograder.checking.case_objects import ArgumentChanged, arguments
-from autograder.checking.judges import EqualTo
+from autograder.checking.judges import ValueJudge
 from autograder.checking.mistakes import Case
 
 __all__ = ["DECLARED", "Case", "Check", "call", "named"]
@@ -48,21 +48,21 @@ class Check:
     Attributes:
         cases: Maps a seed to at least twenty cases, the worked case first; for every seed, each
             named feature occurs among them.
-        judge: An `EqualTo` or a `Behaviour`: maps a case and what `observe` returned to the result
-            of the case. The measurement cache and the tests read its attributes too.
+        judge: A `ValueJudge` or an `ImplementationJudge`: maps a case and what `observe` returned
+            to the result of the case. The measurement cache and the tests read its attributes too.
         observe: Uses the student's object and returns plain data.
         fallback: Dotted name of what the course teaches, for cells that need a working answer.
-        answers: Dotted names of modules and functions that would answer it: where an answer is
+        give_away: Dotted names of modules and functions that would answer it: where an answer is
             graded they are not there.
         forbidden_modules: Modules outside the course that already hold the answer.
         allowed_names: Names of the course that hold no answer to this exercise.
     """
 
     cases: Callable[[int], list[Case]]
-    judge: EqualTo
+    judge: ValueJudge
     observe: Callable[[Any, Case], object] = call
     fallback: str = ""
-    answers: tuple[str, ...] = ()
+    give_away: tuple[str, ...] = ()
     forbidden_modules: tuple[str, ...] = ()
     allowed_names: tuple[str, ...] = ()
 
@@ -71,7 +71,7 @@ class Check:
         """Whether only the value that the function returns is judged."""
         return self.observe is call
 
-    def lent(self) -> Callable[..., Any]:
+    def reference(self) -> Callable[..., Any]:
         """The course's own answer, for cells that need a working one."""
         module, _, name = self.fallback.rpartition(".")
         function: Callable[..., Any] = getattr(importlib.import_module(module), name)

@@ -63,7 +63,7 @@ class Comparison:
     questions: Mapping[str, str]
 
 
-class EqualTo:
+class ValueJudge:
     """A judge that compares an answer with ``measure(**case)``."""
 
     def __init__(
@@ -190,7 +190,7 @@ def as_observed(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     return [Fact(name, each) for name, each in observed.items() if is_number(each)]
 
 
-class Behaviour(EqualTo):
+class ImplementationJudge(ValueJudge):
     """A judge of what an implementation did: all its numbers must be right.
 
     An error that `observe` caught and described with `describe_error` fails that case alone, and so
@@ -207,7 +207,7 @@ class Behaviour(EqualTo):
         relative_tolerance: float | None = None,
         questions: Mapping[str, str] | None = None,
     ) -> None:
-        """As for `EqualTo`, with what is compared and the names of all scenarios.
+        """As for `ValueJudge`, with what is compared and the names of all scenarios.
 
         Args:
             measure: Gives a dictionary: the right numbers that are not 0, and what else the facts
@@ -258,7 +258,7 @@ class Explanations:
     """The hints that explain wrong numbers in a case; sought as far as somebody asks."""
 
     def __init__(
-        self, judge: EqualTo, case: Case, wanted: Numbers, given: Numbers, wrong: list[str]
+        self, judge: ValueJudge, case: Case, wanted: Numbers, given: Numbers, wrong: list[str]
     ) -> None:
         """Take a case, its right numbers, those given, and the names of the wrong ones, if any."""
         self._judge, self._case, self._wrong = judge, case, wrong
@@ -285,11 +285,11 @@ class Explanations:
 
         Where nothing is wrong: whether it gives nothing wrong either.
         """
-        mistaken = mistake.numbers(self._case, self._judge)
+        mistaken = mistake.numbers(self._case, self._judge.wrong_numbers)
         if not self._wrong:
             return self._are_made_alike(mistaken, mistaken)
         about = [name for name in self._wrong if name in mistaken]
-        if mistake.is_whole and self._judge.together and {*self._wrong} != mistaken.keys():
+        if mistake.is_complete and self._judge.together and {*self._wrong} != mistaken.keys():
             return False
         return self._wrong[0] in about and self._are_made_alike(mistaken, about)
 

@@ -6,12 +6,9 @@ that fails, its question is the hint.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from autograder.checking.plain_data import Plain, key_of
-
-if TYPE_CHECKING:
-    from autograder.checking.judges import EqualTo
 
 Case = dict[str, Plain]
 """Named sizes, in the order of the student's arguments."""
@@ -20,14 +17,17 @@ Number = int | float
 Numbers = dict[str, Number]
 ONLY = ""  # the one part of an answer that is a single number
 
+WrongNumbers = Callable[[Case, Plain], Numbers]
+"""From a case and the value of an answer to those of its numbers that are not right."""
+
 
 class Mistake(Protocol):
     """A known mistake.
 
     Attributes:
         hint: The question that leads out of it.
-        is_whole: Whether what it gives is all that goes wrong, so that an implementation with other
-            wrong numbers beside these has another mistake.
+        is_complete: Whether what it gives is all that goes wrong, so that an implementation with
+            other wrong numbers beside these has another mistake.
         is_generated: Whether nobody chose it, so that it comes after all that somebody did.
     """
 
@@ -36,14 +36,14 @@ class Mistake(Protocol):
         """A sentence or two that end in a question."""
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether its numbers are all that go wrong in an implementation."""
 
     @property
     def is_generated(self) -> bool:
         """Whether nobody chose it."""
 
-    def numbers(self, case: Case, judge: "EqualTo") -> Numbers:
+    def numbers(self, case: Case, wrong_numbers: WrongNumbers) -> Numbers:
         """What it gives in a case, in those parts of the answer that it is about."""
 
 
@@ -60,10 +60,10 @@ class Symptom:
 
     hint: str
     formula: Callable[..., Any]
-    is_whole: ClassVar[bool] = False
+    is_complete: ClassVar[bool] = False
     is_generated: ClassVar[bool] = False
 
-    def numbers(self, case: Case, judge: "EqualTo") -> Numbers:
+    def numbers(self, case: Case, wrong_numbers: WrongNumbers) -> Numbers:
         """What the formula gives for the case."""
         return as_numbers(self.formula(*case.values()))
 
@@ -73,11 +73,11 @@ class Recorded:
     """A mistake known by what it gave in each practice case, by the case's JSON."""
 
     hint: str
-    is_whole: bool
+    is_complete: bool
     is_generated: bool
     recorded: Mapping[str, Numbers]
 
-    def numbers(self, case: Case, judge: "EqualTo") -> Numbers:
+    def numbers(self, case: Case, wrong_numbers: WrongNumbers) -> Numbers:
         """What was recorded for the case."""
         return self.recorded.get(key_of(case), {})
 

@@ -18,13 +18,13 @@ from typing import Any
 from autograder import practice_files
 from autograder.checking import plain_data
 from autograder.checking.exercise_check import Check, call
-from autograder.checking.judges import Behaviour, EqualTo, as_observed
+from autograder.checking.judges import ImplementationJudge, ValueJudge, as_observed
 from autograder.checking.mistakes import Number, Numbers, Recorded
 from autograder.checking.plain_data import Message, Plain
 
 ROOT = Path(__file__).parents[2]
 KEPT = ("fallback", "answers", "allowed_names", "forbidden_modules")
-OF_MISTAKE = ("hint", "is_whole", "is_generated")
+OF_MISTAKE = ("hint", "is_complete", "is_generated")
 OF_JUDGE = ("relative_tolerance", "questions")
 
 
@@ -100,7 +100,7 @@ def _observer(pack: Plain) -> Any:
     return importlib.import_module(pack["observer"]) if pack["observer"] else None
 
 
-def _judge(pack: Plain, facts: Any) -> EqualTo:
+def _judge(pack: Plain, facts: Any) -> ValueJudge:
     mistakes = [
         Recorded(
             **{name: each[name] for name in OF_MISTAKE},
@@ -110,8 +110,10 @@ def _judge(pack: Plain, facts: Any) -> EqualTo:
     ]
     settings = {name: pack[name] for name in OF_JUDGE}
     if pack["scenarios"] is None:
-        return EqualTo(_not_recorded, *mistakes, labels=pack["labels"], **settings)
-    return Behaviour(_not_recorded, *mistakes, facts=facts, scenarios=pack["scenarios"], **settings)
+        return ValueJudge(_not_recorded, *mistakes, labels=pack["labels"], **settings)
+    return ImplementationJudge(
+        _not_recorded, *mistakes, facts=facts, scenarios=pack["scenarios"], **settings
+    )
 
 
 def _by_row(columns: dict[str, list[Number | None]], num_cases: int) -> list[Numbers]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from autograder.checking import borrowed_code, bounded_call
+from autograder.checking import bounded_call, uses_reference
 from autograder.checking.answer_result import AnswerResult, JudgedCase, WhenAskedAgain
 from autograder.checking.call_memory import CallMemory
 from autograder.checking.case_objects import case_in_words
@@ -47,8 +47,8 @@ def find_objection(check: Check, answer: object) -> dict[str, Plain] | None:
     """
     if not callable(answer):
         return {"trouble": "no function", "what": describe(answer)}
-    if name := borrowed_code.find_borrowed(
-        answer, (*borrowed_code.ANSWERS, *check.forbidden_modules), check.allowed_names
+    if name := uses_reference.find_borrowed(
+        answer, (*uses_reference.ANSWERS, *check.forbidden_modules), check.allowed_names
     ):
         return {"trouble": "lent" if name == check.fallback else "borrowed", "name": name}
     return None

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from autograder.checking.exercise_check import DECLARED, Case, Check, call
-from autograder.checking.judges import Behaviour, EqualTo, as_observed
+from autograder.checking.judges import ImplementationJudge, ValueJudge, as_observed
 from autograder.checking.mistakes import Mistake, Symptom
 from autograder.checking.plain_data import Plain
 from autograder.exercises.model_answers import mistakes_of, questions_of
@@ -25,11 +25,11 @@ def check(  # noqa: PLR0913  all but the first two by name
     cases: Callable[[int], list[Case]],
     *,
     observer: ModuleType | None = None,
-    judge: type[EqualTo] | None = None,
+    judge: type[ValueJudge] | None = None,
     first_symptoms: Iterable[Symptom] = (),
     symptoms: Iterable[Symptom] = (),
     fallback: str = "",
-    answers: tuple[str, ...] = (),
+    give_away: tuple[str, ...] = (),
     forbidden_modules: tuple[str, ...] = (),
     allowed_names: tuple[str, ...] = (),
     **judging: Any,
@@ -41,11 +41,11 @@ def check(  # noqa: PLR0913  all but the first two by name
         cases: From a seed to cases.
         observer: The module that observes an implementation, with `observe` and `facts`; none
             for a formula, of which only the value is looked at.
-        judge: `Behaviour` with an observer and `EqualTo` without one, unless given.
+        judge: `ImplementationJudge` with an observer and `ValueJudge` without one, unless given.
         first_symptoms: Wrong numbers that come about in many ways, asked before known mistakes.
         symptoms: Those that are asked after them, before generated mistakes.
         fallback: Dotted name of what the course teaches.
-        answers: Dotted names of what would answer it.
+        give_away: Dotted names of what would answer it.
         forbidden_modules: Modules outside the course that hold the answer.
         allowed_names: Names of the course that hold no answer.
         judging: What else the judge takes: labels, tolerance, scenarios.
@@ -54,8 +54,8 @@ def check(  # noqa: PLR0913  all but the first two by name
         ValueError: If the exercise has a check already.
     """
     observe = observer.observe if observer else call
-    kind = judge or (Behaviour if observer else EqualTo)
-    if issubclass(kind, Behaviour):
+    kind = judge or (ImplementationJudge if observer else ValueJudge)
+    if issubclass(kind, ImplementationJudge):
         judging |= {"facts": getattr(observer, "facts", as_observed)}
 
     def declared(measure: Measure) -> Measure:
@@ -68,7 +68,7 @@ def check(  # noqa: PLR0913  all but the first two by name
             judge=kind(measure, *mistakes, questions=questions_of(exercise), **judging),
             observe=observe,
             fallback=fallback,
-            answers=answers,
+            give_away=give_away,
             forbidden_modules=forbidden_modules,
             allowed_names=allowed_names,
         )

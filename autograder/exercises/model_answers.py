@@ -16,8 +16,7 @@ from typing import Any
 from autograder import catalogue, mistake_file
 from autograder.checking.bounded_call import observe_within_limits
 from autograder.checking.exercise_check import Case, call
-from autograder.checking.judges import EqualTo
-from autograder.checking.mistakes import Numbers
+from autograder.checking.mistakes import Numbers, WrongNumbers
 from autograder.checking.plain_data import Plain, key_of
 from autograder.checking.time_limit import LIMIT_SECONDS
 from autograder.exercises.mutations import mutations
@@ -38,7 +37,7 @@ class ChangedAnswer:
         source: The changed answer, as somebody would write it into the notebook.
         observe: What is observed of it.
         is_generated: Whether nobody chose the change, so that all chosen ones come first.
-        shows: The numbers by which it is known, if not all.
+        known_by: The numbers by which it is known, if not all.
         points: What it still earns.
         found: The wrong numbers by case, as far as they were asked for.
         endless: The case in which a generated one came to no end.
@@ -49,22 +48,22 @@ class ChangedAnswer:
     source: str
     observe: Callable[[Any, Case], object] = call
     is_generated: bool = False
-    shows: tuple[str, ...] = ()
+    known_by: tuple[str, ...] = ()
     points: float = 0.0
     found: dict[str, Numbers] = field(default_factory=dict)
     endless: list[Case] = field(default_factory=list)
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether it is known by all that goes wrong."""
-        return not self.shows
+        return not self.known_by
 
     @functools.cached_property
     def answer(self) -> Any:
         """The changed answer, ready to be called."""
         return answer_of(self.exercise, self.source)
 
-    def numbers(self, case: Case, judge: EqualTo) -> Numbers:
+    def numbers(self, case: Case, wrong_numbers: WrongNumbers) -> Numbers:
         """The numbers that it gets wrong in a case; none where it gives nothing to judge.
 
         A generated one that once comes to no end is not tried again.
@@ -75,19 +74,17 @@ class ChangedAnswer:
             observed = observe_within_limits(self.observe, self.answer, case, limit)
             if self.is_generated and observed.get("trouble") == "stopped":
                 self.endless.append(case)
-            self.learn(case, judge, observed)
+            wrong = {} if _is_trouble(observed) else wrong_numbers(case, observed["value"])
+            self.found[key] = {
+                each: wrong[each] for each in self.known_by or wrong if each in wrong
+            }
         return self.found.get(key, {})
 
-    def learn(self, case: Case, judge: EqualTo, observed: dict[str, Plain]) -> None:
-        """Keep the numbers that it gets wrong in a case in which it was observed."""
-        value = observed.get("value")
-        is_error = value is None or (isinstance(value, dict) and "trouble" in value)
-        self.keep(case, {} if is_error else judge.wrong_numbers(case, value))
 
-    def keep(self, case: Case, wrong: Numbers) -> None:
-        """Keep its wrong numbers in a case, as far as it is known by them."""
-        known = {name: wrong[name] for name in self.shows or wrong if name in wrong}
-        self.found[key_of(case)] = known
+def _is_trouble(observed: dict[str, Plain]) -> bool:
+    """Whether a call, or the part of it that an observer watched, came to no value."""
+    value = observed.get("value")
+    return value is None or (isinstance(value, dict) and "trouble" in value)
 
 
 def mistakes_of(
@@ -103,7 +100,12 @@ def mistakes_of(
     source = model_source(exercise)
     chosen = [
         ChangedAnswer(
-            exercise, each.hint, each.applied(source), observe, shows=each.shows, points=each.points
+            exercise,
+            each.hint,
+            each.applied(source),
+            observe,
+            known_by=each.known_by,
+            points=each.points,
         )
         for each in _section(exercise).patches
     ]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from autograder.checking.plain_data import Plain
 from autograder.checking.precision import is_same_number
-from autograder.observing.comparing import same_numbers
+from autograder.observers.comparing import same_numbers
 
 
 def difference(one: Plain, other: Plain, place: str = "") -> str:

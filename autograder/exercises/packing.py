@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 
 from autograder.checking import plain_data
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import Behaviour
+from autograder.checking.judges import ImplementationJudge
 from autograder.checking.mistakes import Mistake
 from autograder.checking.plain_data import Plain
 from autograder.checking.practice_pack import KEPT, OF_JUDGE, OF_MISTAKE, in_columns
 from autograder.checking.seeds import AGAIN_SEEDS, PRACTICE_SEEDS
-from autograder.exercises.as_if import as_ifs
 from autograder.exercises.model_answers import model_answer
+from autograder.exercises.other_cases import as_ifs
 
 Packs = dict[bool, Plain]
 """The pack of an exercise, and under True that of its new sizes, where it has some."""
@@ -32,7 +32,7 @@ def packed(exercise: str, check: Check) -> Plain:
         | {
             "observer": "" if check.is_formula else check.observe.__module__,
             "labels": judge.labels,
-            "scenarios": judge.scenarios if isinstance(judge, Behaviour) else None,
+            "scenarios": judge.scenarios if isinstance(judge, ImplementationJudge) else None,
             "cases": cases,
             "right": [judge.measurement(case) for case in cases],
             "mistakes": [*_recorded(exercise, check, cases)],
@@ -58,7 +58,7 @@ def _recorded(exercise: str, check: Check, cases: list[Case]) -> Iterator[Plain]
     """What each mistake gives in each case; of generated ones, those that no other tells."""
     seen: set[str] = set()
     for mistake in _mistakes(exercise, check, cases):
-        numbers = [mistake.numbers(case, check.judge) for case in cases]
+        numbers = [mistake.numbers(case, check.judge.wrong_numbers) for case in cases]
         key = plain_data.pack(numbers).json
         if any(numbers) and not (mistake.is_generated and key in seen):
             seen.add(key)
@@ -71,5 +71,5 @@ def _mistakes(exercise: str, check: Check, cases: list[Case]) -> list[Mistake]:
     known = check.judge.mistakes
     if not check.is_formula:
         return known
-    others = as_ifs(model_answer(exercise), cases, check.judge)
+    others = as_ifs(model_answer(exercise), cases, check.judge.wrong_numbers)
     return sorted([*others, *known], key=lambda each: each.is_generated)

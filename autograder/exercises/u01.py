@@ -198,7 +198,7 @@ def matmul_cases(seed: int) -> list[Case]:
     "u01-matmul-flops",
     matmul_cases,
     fallback="course_utils.formulas.flops.matmul_flops",
-    answers=COUNTERS,
+    give_away=COUNTERS,
 )
 def measured_matmul_flops(rows: int, inner: int, columns: int) -> dict[str, int]:
     """FLOPs of a real product and its backward pass, counted on the meta device."""
@@ -247,7 +247,7 @@ def attention_cases(seed: int) -> list[Case]:
     "u01-attention-flops",
     attention_cases,
     fallback="course_utils.formulas.flops.attention_flops",
-    answers=COUNTERS,
+    give_away=COUNTERS,
 )
 def measured_attention_flops(
     num_sequences: int, seq_len: int, num_heads: int, num_kv_heads: int, head_dim: int
@@ -285,7 +285,7 @@ def mlp_cases(seed: int) -> list[Case]:
     "u01-gated-mlp-flops",
     mlp_cases,
     fallback="course_utils.formulas.flops.gated_mlp_flops",
-    answers=COUNTERS,
+    give_away=COUNTERS,
 )
 def measured_mlp_flops(num_tokens: int, hidden_size: int, ffn_size: int) -> int:
     """The gated block, counted on the meta device."""
@@ -314,7 +314,7 @@ def whole_model_cases(seed: int) -> list[Case]:
     "u01-model-flops",
     whole_model_cases,
     fallback="course_utils.formulas.flops.model_flops",
-    answers=COUNTERS,
+    give_away=COUNTERS,
 )
 def measured_model_flops(model: dict[str, Any], num_sequences: int, seq_len: int) -> int:
     """The forward pass of the whole model, from token ids to logits, counted while it runs."""
@@ -347,7 +347,7 @@ def stack_cases(seed: int) -> list[Case]:
     return [*cases, *one_at_a_time(start, end), beyond]
 
 
-@check("u01-stack-training-flops", stack_cases, answers=COUNTERS)
+@check("u01-stack-training-flops", stack_cases, give_away=COUNTERS)
 def measured_stack_flops(num_tokens: int, widths: list[int], is_trained: list[bool]) -> int:
     """Linear layers on data that requires no gradient, counted on the meta device."""
     layers = torch.nn.Sequential(
@@ -424,7 +424,7 @@ def _ties(rng: random.Random) -> Iterator[dict[str, int]]:
     "u01-crossover-length",
     crossover_cases,
     fallback="course_utils.formulas.flops.crossover_length",
-    answers=COUNTERS,
+    give_away=COUNTERS,
 )
 def searched_crossover(model: dict[str, Any]) -> int:
     """The same length by bisection, from FLOPs counted for one token; checked at the result.
@@ -477,7 +477,7 @@ check(
     repair_cases,
     first_symptoms=(Symptom(ROUNDED_BY_A_FLOAT, measured_training_flops_per_token),),
     fallback="course_utils.formulas.training_flops.training_flops_per_token",
-    answers=COUNTERS,
+    give_away=COUNTERS,
 )(measured_training_flops_per_token)
 
 
@@ -521,7 +521,7 @@ def _with_its_parameters(case: Case) -> Case:
     utilisation_cases,
     relative_tolerance=PROMISED,
     fallback="course_utils.formulas.utilisation.utilisation_by_convention",
-    answers=COUNTERS,
+    give_away=COUNTERS,
 )
 def measured_utilisation(
     model: dict[str, Any], num_params: int, seq_len: int, tokens_per_second: int, hardware: str
@@ -591,7 +591,7 @@ def _budget_ratio_case(model: dict[str, Any], old_seq_len: int, new_seq_len: int
     budget_cases,
     relative_tolerance=PROMISED,
     fallback="course_utils.formulas.training_flops.budget_ratio",
-    answers=COUNTERS,
+    give_away=COUNTERS,
 )
 def measured_budget_ratio(
     model: dict[str, Any], old_seq_len: int, new_seq_len: int
@@ -668,7 +668,7 @@ def _latent_attention_flops_case(
     "u01-latent-attention-flops",
     latent_cases,
     fallback="course_utils.formulas.designs.latent_attention_flops",
-    answers=(*COUNTERS, "course_utils.reference.layers.MultiHeadLatentAttention"),
+    give_away=(*COUNTERS, "course_utils.reference.layers.MultiHeadLatentAttention"),
 )
 def measured_latent_flops(
     model: dict[str, Any], num_sequences: int, seq_len: int
@@ -730,7 +730,7 @@ def expert_cases(seed: int) -> list[Case]:
     "u01-expert-parameters",
     expert_cases,
     fallback="course_utils.formulas.designs.expert_parameters",
-    answers=(*COUNTERS, "course_utils.reference.experts.MixtureOfExperts"),
+    give_away=(*COUNTERS, "course_utils.reference.experts.MixtureOfExperts"),
 )
 def measured_expert_parameters(
     hidden_size: int,

@@ -14,9 +14,9 @@ from autograder.checking.exercise_check import Case, named
 from autograder.checking.precision import PROMISED
 from autograder.exercises.declaring import check
 from autograder.exercises.model_sizes import preset_sizes
-from autograder.observing.u02 import fuse, repair_generate
-from autograder.observing.u02.fuse import ENOUGH, inputs_of
-from autograder.observing.u02.repair_generate import SCENARIOS, setup_of
+from autograder.observers.u02 import fuse, repair_generate
+from autograder.observers.u02.fuse import ENOUGH, inputs_of
+from autograder.observers.u02.repair_generate import SCENARIOS, setup_of
 from course_utils.configs import DEVICES as DEVICES_of_configs
 from course_utils.configs import device
 from course_utils.formulas.parameters import parameters
@@ -111,7 +111,7 @@ def _table(rng: random.Random, products: tuple[str, ...]) -> list[dict[str, Any]
     table_cases,
     relative_tolerance=PROMISED,
     fallback="course_utils.instruments.profiling.products_in",
-    answers=("course_utils.instruments.profiling",),
+    give_away=("course_utils.instruments.profiling",),
 )
 def read_with_pandas(rows: list[dict[str, Any]]) -> dict[str, float]:
     """The same two numbers from a data frame."""
@@ -188,7 +188,7 @@ def product_cases(seed: int) -> list[Case]:
     "u02-product-bytes",
     product_cases,
     fallback="course_utils.formulas.roofline.product_bytes",
-    answers=COUNTERS,
+    give_away=COUNTERS,
 )
 def moved_bytes(rows: int, inner: int, columns: int, element_bytes: int) -> int:
     """What the instrument counts while the product runs on the meta device."""
@@ -241,7 +241,7 @@ def _roofline_seconds_case(operations: list[list[int]], peak: int, bandwidth: in
     operation_cases,
     relative_tolerance=PROMISED,
     fallback="course_utils.formulas.roofline.roofline_seconds",
-    answers=COUNTERS,
+    give_away=COUNTERS,
 )
 def played(operations: list[list[int]], flops_per_second: int, bytes_per_second: int) -> float:
     """The end of the last operation, each started when the one before it is through."""
@@ -331,7 +331,7 @@ def moved_by(
         "cache_written": "the bytes written to the cache",
     },
     fallback="course_utils.formulas.roofline.step_bytes",
-    answers=COUNTERS,
+    give_away=COUNTERS,
 )
 def counted(model: dict[str, Any], num_sequences: int, seq_len: int, phase: str) -> dict[str, int]:
     """The same bytes, by whose storage they are, counted while the step runs on fake tensors."""
@@ -428,7 +428,7 @@ def generation_cases(seed: int) -> list[Case]:
     observer=repair_generate,
     scenarios=SCENARIOS,
     fallback="course_utils.reference.generation.generate",
-    answers=("course_utils.reference.generation.generate",),
+    give_away=("course_utils.reference.generation.generate",),
     allowed_names=(
         "course_utils.reference.generation.Cache",
         "course_utils.reference.generation.hidden_states",
@@ -523,7 +523,7 @@ def _met_exactly(rng: random.Random) -> Case:
     "u02-fewest-tokens",
     token_cases,
     fallback="course_utils.formulas.roofline.fewest_tokens",
-    answers=COUNTERS,
+    give_away=COUNTERS,
 )
 def searched(
     inner: int, columns: int, element_bytes: int, flops_per_second: int, bytes_per_second: int
@@ -619,7 +619,7 @@ def _decode_bound_case(
     bound_cases,
     relative_tolerance=PROMISED,
     fallback="course_utils.formulas.roofline.decode_tokens_per_second",
-    answers=COUNTERS,
+    give_away=COUNTERS,
 )
 def counted_rate(model: dict[str, Any], hardware: str, num_sequences: int, context: int) -> float:
     """From bytes and FLOPs that are counted while one step of decoding runs on fake tensors."""
@@ -663,7 +663,7 @@ def epoch_cases(seed: int) -> list[Case]:
     epoch_cases,
     relative_tolerance=PROMISED,
     fallback="course_utils.formulas.roofline.epoch_seconds",
-    answers=("course_utils.formulas.roofline",),
+    give_away=("course_utils.formulas.roofline",),
 )
 def simulated(load_ms: int, step_ms: int, num_workers: int, num_batches: int) -> int:
     """Each worker makes its batches one after the other; steps take them in order."""

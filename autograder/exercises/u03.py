@@ -17,11 +17,11 @@ from autograder.checking.mistakes import Symptom
 from autograder.exercises.declaring import check
 from autograder.exercises.model_answers import model_answer
 from autograder.exercises.model_sizes import SIZE_NAMES, preset_sizes
-from autograder.observing.u03 import fused_gate, lost_bytes, microscope
-from autograder.observing.u03.fused_gate import FROZEN, FROZEN_G, HALVES, LARGE, LEAVES, SINGLE
-from autograder.observing.u03.kept import gradients_of
-from autograder.observing.u03.lost_bytes import projection_of
-from autograder.observing.u03.microscope import FREEING, NUM_FREED, PROGRAMS, RAISING, program_of
+from autograder.observers.kept import gradients_of
+from autograder.observers.u03 import fused_gate, lost_bytes, microscope
+from autograder.observers.u03.fused_gate import FROZEN, FROZEN_G, HALVES, LARGE, LEAVES, SINGLE
+from autograder.observers.u03.lost_bytes import projection_of
+from autograder.observers.u03.microscope import FREEING, NUM_FREED, PROGRAMS, RAISING, program_of
 from course_utils.configs import PRECISIONS, Kernels, gpt
 from course_utils.formulas.activations import kept_by_operation, llama_layer_bytes
 from course_utils.instruments import count_saved_bytes, fake_tensors, storage_bytes
@@ -107,7 +107,7 @@ def _part_of(name: str) -> str:
     "u03-parameters",
     parameters_cases,
     fallback="course_utils.formulas.parameters.parameters_by_part",
-    answers=COUNTERS,
+    give_away=COUNTERS,
 )
 def measured_parameters(model: dict[str, Any]) -> dict[str, int]:
     """The numbers in the tensors of a model on the meta device, by module."""
@@ -145,7 +145,7 @@ def state_cases(seed: int) -> list[Case]:
     "u03-state-bytes",
     state_cases,
     fallback="course_utils.formulas.memory.state_bytes_of_recipe",
-    answers=COUNTERS,
+    give_away=COUNTERS,
 )
 def measured_state_bytes(num_params: int, recipe: str) -> dict[str, int]:
     """Bytes of the storages after one training step of that many parameters, very many faked."""
@@ -196,7 +196,7 @@ def _of_one_sequence(b: int, s: int, h: int, a: int) -> dict[str, int]:
         ),
     ),
     fallback="course_utils.formulas.activations.kept_by_operation",
-    answers=COUNTERS,
+    give_away=COUNTERS,
 )
 def measured_kept_bytes(
     num_sequences: int, seq_len: int, hidden_size: int, num_heads: int
@@ -253,7 +253,7 @@ def gpt_cases(seed: int) -> list[Case]:
     "u03-gpt-layer-bytes",
     gpt_cases,
     fallback="course_utils.formulas.activations.gpt_layer_bytes",
-    answers=COUNTERS,
+    give_away=COUNTERS,
 )
 def measured_gpt_layer_bytes(
     num_sequences: int, seq_len: int, hidden_size: int, num_heads: int
@@ -335,7 +335,7 @@ def _llama_layer_bytes_case(
     "u03-llama-layer-bytes",
     llama_cases,
     fallback="course_utils.formulas.activations.llama_layer_bytes",
-    answers=COUNTERS,
+    give_away=COUNTERS,
 )
 def measured_llama_layer_bytes(
     model: dict[str, Any], num_sequences: int, seq_len: int, element_bytes: int
@@ -416,7 +416,7 @@ def _counted(model: str, batch: int, seq_len: int) -> int:
     "u03-sequence-bytes",
     sequence_cases,
     fallback="course_utils.formulas.activations.sequence_bytes",
-    answers=COUNTERS,
+    give_away=COUNTERS,
 )
 def measured_sequence_bytes(model: dict[str, Any], seq_len: int, layer_bytes: int) -> int:
     """What two sequences keep, minus what one keeps, counted in bf16."""
@@ -449,7 +449,7 @@ def microscope_cases(seed: int) -> list[Case]:
     microscope_cases,
     observer=microscope,
     fallback="course_utils.instruments.saved_bytes.saved_bytes",
-    answers=COUNTERS,
+    give_away=COUNTERS,
 )
 def measured_microscope(**case: Any) -> dict[str, Any]:
     """What the course's instrument counts for the same program, and that nothing else changes."""
@@ -482,7 +482,7 @@ def element_cases(seed: int) -> list[Case]:
     return [named(ELEMENT_BYTES_NAMES, each) for each in cases]
 
 
-@check("u03-element-bytes", element_cases, answers=COUNTERS)
+@check("u03-element-bytes", element_cases, give_away=COUNTERS)
 def measured_layer_bytes(
     seq_len: int, hidden_size: int, num_heads: int, element_bytes: int, has_dropout: bool
 ) -> int:
@@ -516,7 +516,7 @@ def gate_cases(seed: int) -> list[Case]:
     "u03-fused-gate",
     gate_cases,
     observer=fused_gate,
-    answers=(
+    give_away=(
         *COUNTERS,
         "course_utils.reference.fused.swiglu",
         "course_utils.reference.fused._SwiGLU",
@@ -586,7 +586,7 @@ LAST_IS_RIGHT = (
         Symptom(FIRST_IS_RIGHT, lambda *sizes: _num_wrong(*sizes) | {"wrong_first": 0}),
         Symptom(LAST_IS_RIGHT, lambda *sizes: _num_wrong(*sizes) | {"wrong_last": 0}),
     ),
-    answers=(*COUNTERS, "course_utils.reference.attention"),
+    give_away=(*COUNTERS, "course_utils.reference.attention"),
 )
 def measured_lost_bytes(**case: Any) -> dict[str, Any]:
     """Results and gradients with all scores in memory; the bytes that the model answer keeps."""

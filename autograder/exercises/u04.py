@@ -15,14 +15,14 @@ from torch.optim import AdamW
 
 from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case, named
-from autograder.checking.judges import EqualTo
+from autograder.checking.judges import ValueJudge
 from autograder.checking.mistakes import Symptom
 from autograder.exercises.declaring import check
-from autograder.observing.u04 import allocator, fragment, repair_training, snapshot
-from autograder.observing.u04.allocator import TRACED, Script
-from autograder.observing.u04.repair_training import SCENARIOS
-from autograder.observing.u04.snapshot import as_file
-from autograder.observing.u04.training_loop import LEARNING_RATE, Setup, hold, precision_of
+from autograder.observers.u04 import allocator, fragment, repair_training, snapshot
+from autograder.observers.u04.allocator import TRACED, Script
+from autograder.observers.u04.repair_training import SCENARIOS
+from autograder.observers.u04.snapshot import as_file
+from autograder.observers.u04.training_loop import LEARNING_RATE, Setup, hold, precision_of
 from course_utils.configs import ModelConfig, RunConfig, precision
 from course_utils.formulas.activations import model_saved_bytes
 from course_utils.formulas.parameters import parameters
@@ -667,7 +667,7 @@ def _interleaved(small: Script, large: Script) -> Script:
     ),
     scenarios=KINDS,
     fallback="course_utils.reference.segment_allocator.Allocator",
-    answers=("course_utils.reference.allocator", "course_utils.reference.segment_allocator"),
+    give_away=("course_utils.reference.allocator", "course_utils.reference.segment_allocator"),
 )
 def measured_allocator(**case: Any) -> dict[str, Any]:
     """Every request served, and the addresses and reserved bytes that are right."""
@@ -780,8 +780,8 @@ def _at_peak(event: int, held: dict[int, tuple[str, int]]) -> dict[str, int]:
     "u04-snapshot",
     snapshot_cases,
     observer=snapshot,
-    judge=EqualTo,
-    answers=("course_utils.instruments.allocator_history.read_history",),
+    judge=ValueJudge,
+    give_away=("course_utils.instruments.allocator_history.read_history",),
 )
 def counted(
     script: list[int], functions: list[str], recorded_from: int, file: Tensor

@@ -17,10 +17,10 @@ from autograder.checking.exercise_check import Case, named
 from autograder.checking.mistakes import Symptom
 from autograder.checking.precision import PROMISED
 from autograder.exercises.declaring import check
-from autograder.observing.u05 import checkpoint, loss_in_pieces, plan, policy, segments
-from autograder.observing.u05.checkpoint import LATE
-from autograder.observing.u05.loss_in_pieces import UPSTREAM
-from autograder.observing.u05.policy import Products
+from autograder.observers.u05 import checkpoint, loss_in_pieces, plan, policy, segments
+from autograder.observers.u05.checkpoint import LATE
+from autograder.observers.u05.loss_in_pieces import UPSTREAM
+from autograder.observers.u05.policy import Products
 from course_utils.configs import Kernels
 from course_utils.instruments import count_flops, storage_bytes
 from course_utils.reference import Block
@@ -65,7 +65,7 @@ def _checkpoint_case(*values: Any) -> Case:
     observer=checkpoint,
     scenarios=tuple(KINDS),
     fallback="course_utils.reference.recomputation.checkpoint",
-    answers=("course_utils.reference.recomputation",),
+    give_away=("course_utils.reference.recomputation",),
     forbidden_modules=("torch.utils.checkpoint",),
 )
 def measured_checkpoint(**case: Any) -> dict[str, Any]:
@@ -167,7 +167,7 @@ class _Meter:
     "u05-segment-peak",
     segment_peak_cases,
     fallback="course_utils.formulas.recomputation.segment_bytes",
-    answers=("course_utils.reference.recomputation",),
+    give_away=("course_utils.reference.recomputation",),
 )
 def measured_segment_bytes(
     num_layers: int, layers_per_segment: int, boundary_bytes: int, layer_bytes: int
@@ -221,7 +221,7 @@ def _loss_in_pieces_case(*values: int) -> Case:
     observer=loss_in_pieces,
     relative_tolerance=PROMISED,
     fallback="course_utils.reference.recomputation.loss_in_pieces",
-    answers=("course_utils.reference.recomputation",),
+    give_away=("course_utils.reference.recomputation",),
     forbidden_modules=("torch.utils.checkpoint",),
 )
 def measured_loss_in_pieces(**case: int) -> dict[str, Any]:
@@ -283,7 +283,7 @@ def segment_cases(seed: int) -> list[Case]:
         ),
     ),
     fallback="course_utils.reference.recomputation.run_in_segments",
-    answers=("course_utils.reference.recomputation",),
+    give_away=("course_utils.reference.recomputation",),
     forbidden_modules=("torch.utils.checkpoint",),
 )
 def measured_segments(**case: int) -> dict[str, Any]:
@@ -366,7 +366,7 @@ def _recomputed(call: Callable[..., Tensor], *tensors: Tensor) -> dict[str, int]
     "u05-recomputed-flops",
     flops_cases,
     fallback="course_utils.formulas.recomputation.recomputed_flops_of_layer",
-    answers=("course_utils.instruments.flop_count", "torch.utils.flop_counter"),
+    give_away=("course_utils.instruments.flop_count", "torch.utils.flop_counter"),
 )
 def measured_recomputed_flops(
     model: dict[str, Any], num_sequences: int, seq_len: int
@@ -470,7 +470,7 @@ def policy_cases(seed: int) -> list[Case]:
     policy_cases,
     observer=policy,
     fallback="course_utils.reference.recomputation.save_products",
-    answers=("course_utils.reference.recomputation",),
+    give_away=("course_utils.reference.recomputation",),
 )
 def measured_policy(**case: Any) -> dict[str, int]:
     """What products make in a forward pass, and how many a backward pass has by itself."""

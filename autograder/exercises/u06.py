@@ -11,12 +11,13 @@ from torch import Tensor
 from autograder.checking.exercise_check import Case, named
 from autograder.checking.mistakes import Symptom
 from autograder.exercises.declaring import check
-from autograder.observing.checksums import checksum
-from autograder.observing.u03.kept import gradients_of
-from autograder.observing.u06 import backward, forward, merge, online
-from autograder.observing.u06.backward import APART, FROZEN, PARTS, QKV, inputs_of
-from autograder.observing.u06.forward import LOUD, LOW
-from course_utils.instruments import Machine
+from autograder.observers.checksums import checksum
+from autograder.observers.exact_attention import attend_exactly
+from autograder.observers.kept import gradients_of
+from autograder.observers.u06 import backward, forward, merge, online
+from autograder.observers.u06.backward import APART, FROZEN, PARTS, QKV, inputs_of
+from autograder.observers.u06.forward import LOUD, LOW
+from course_utils.instruments import TwoLevelMemory
 from course_utils.reference import tiled_attention
 from course_utils.reference.tiled_attention import flash_backward
 
@@ -54,7 +55,7 @@ def _equal(rng: random.Random) -> list[int]:
     observer=online,
     scenarios=tuple(online.KINDS),
     fallback="course_utils.reference.online_softmax.online_softmax",
-    answers=ANSWERS,
+    give_away=ANSWERS,
 )
 def measured_online(**case: Any) -> dict[str, Any]:
     """The softmax over all keys at once; a row without keys has zeros and minus infinity."""
@@ -140,8 +141,8 @@ SYMPTOMS = (
     symptoms=SYMPTOMS,
     scenarios=forward.SCENARIOS,
     fallback="course_utils.reference.tiled_attention.flash_forward",
-    answers=ANSWERS,
-    allowed_names=("course_utils.instruments.machine.Machine",),
+    give_away=ANSWERS,
+    allowed_names=("course_utils.instruments.two_level_memory.TwoLevelMemory",),
 )
 def measured_forward(**case: Any) -> dict[str, Any]:
     """Attention with every score in memory, and the least traffic with a tile of queries at rest.
@@ -200,7 +201,7 @@ def exact(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     backward_cases,
     observer=backward,
     fallback="course_utils.reference.flash.flash_attention",
-    answers=("course_utils.reference.flash",),
+    give_away=("course_utils.reference.flash",),
 )
 def measured_backward(**case: Any) -> dict[str, Any]:
     """Gradients that autograd finds with all scores; bytes and FLOPs from the shapes.
@@ -284,7 +285,7 @@ def measured_traffic(
     }
     moved = {}
     for name, (program, arrays) in programs.items():
-        machine = Machine(device="meta")
+        machine = TwoLevelMemory(device="meta")
         tensors = [torch.empty(shapes[each], device="meta") for each in arrays.split()]
         program(machine, [machine.slow(each) for each in tensors], block_q, block_k)
         moved[name] = machine.traffic_elements
@@ -322,11 +323,11 @@ def merge_cases(seed: int) -> list[Case]:
     observer=merge,
     scenarios=merge.SCENARIOS,
     fallback="course_utils.reference.online_softmax.merge",
-    answers=ANSWERS,
+    give_away=ANSWERS,
 )
 def measured_merge(**case: Any) -> dict[str, Any]:
     """Attention over all keys at once."""
-    out, lse = merge.exact(*merge.scores_and_values(case))
+    out, lse = attend_exactly(*merge.scores_and_values(case))
     return {
         "result_checksum": checksum(out, out),
         "lse_checksum": checksum(lse, lse),
@@ -387,7 +388,7 @@ def measured_backward_traffic(
     queries, keys, rows = (num_queries, head_dim), (num_keys, head_dim), (num_queries,)
     # q, k, v, out, lse, gradient of out, delta, gradients of q, k and v
     shapes = [queries, keys, keys, queries, rows, queries, rows, queries, keys, keys]
-    machine = Machine(device="meta")
+    machine = TwoLevelMemory(device="meta")
     arrays = [machine.slow(torch.empty(each, device="meta")) for each in shapes]
     flash_backward(machine, arrays, block_q, block_k)
     return machine.traffic_elements

@@ -18,9 +18,9 @@ from autograder.checking.exercise_check import Case, named
 from autograder.checking.mistakes import Symptom
 from autograder.checking.precision import PROMISED
 from autograder.exercises.declaring import check
-from autograder.observing.observation import undisturbed
-from autograder.observing.u07 import int8, master, scaler, stochastic
-from autograder.observing.u07.stochastic import NUM_CHANCES
+from autograder.observers.tools import undisturbed
+from autograder.observers.u07 import fp32_master_weights, int8, scaler, stochastic
+from autograder.observers.u07.stochastic import NUM_CHANCES
 from course_utils.instruments import count_saved_bytes, fake_tensors, numbers_of
 
 # === u07-value
@@ -95,7 +95,7 @@ def _value_case(sign: str, exponent: str, mantissa: str) -> Case:
     value_cases,
     together=True,
     fallback="course_utils.formulas.number_formats.value_of",
-    answers=("course_utils.instruments.bit_patterns.numbers_of",),
+    give_away=("course_utils.instruments.bit_patterns.numbers_of",),
     forbidden_modules=("torch", "struct"),
 )
 def seen_by_torch(bits: str, num_exponent_bits: int) -> float:
@@ -137,7 +137,7 @@ def master_cases(seed: int) -> list[Case]:
 @check(
     "u07-master",
     master_cases,
-    observer=master,
+    observer=fp32_master_weights,
     symptoms=(
         Symptom(
             "All is right, except that several gradients are in fp32 at once. When is each of "
@@ -147,11 +147,11 @@ def master_cases(seed: int) -> list[Case]:
     ),
     scenarios=MASTER_SCENARIOS,
     fallback="course_utils.reference.mixed_precision.step_on_masters",
-    answers=("course_utils.reference.mixed_precision.step_on_masters",),
+    give_away=("course_utils.reference.mixed_precision.step_on_masters",),
 )
 def measured_master(**case: Any) -> dict[str, Any]:
     """Masters that have gone all steps in float64; no tensor has any flaw."""
-    trial = master.trial_of(case)
+    trial = fp32_master_weights.trial_of(case)
     way = case["learning_rate"] * trial.factors.double().sum(0)
     if trial.idle is not None:
         way[trial.idle] = 0
@@ -276,7 +276,7 @@ check(
     ),
     scenarios=SCALER_SCENARIOS,
     fallback="course_utils.reference.loss_scaling.LossScaler",
-    answers=("course_utils.reference.loss_scaling", "torch.amp.grad_scaler.GradScaler"),
+    give_away=("course_utils.reference.loss_scaling", "torch.amp.grad_scaler.GradScaler"),
     forbidden_modules=("torch.amp", "torch.cuda.amp"),
 )(measured_torch_scaler)
 
@@ -434,7 +434,7 @@ def _round_case(x: float, exponent_bits: int, mantissa_bits: int) -> Case:
     rounding_cases,
     together=True,
     fallback="course_utils.formulas.number_formats.rounded",
-    answers=("course_utils.instruments.bit_patterns.numbers_of",),
+    give_away=("course_utils.instruments.bit_patterns.numbers_of",),
     forbidden_modules=("torch", "struct"),
 )
 def converted(x: float, num_exponent_bits: int, num_mantissa_bits: int) -> float:
@@ -511,8 +511,8 @@ INT8_SYMPTOMS = (
     observer=int8,
     first_symptoms=INT8_SYMPTOMS,
     relative_tolerance=FIVE_DIGITS,
-    fallback="course_utils.reference.fewer_bits.quantised",
-    answers=("course_utils.reference.fewer_bits",),
+    fallback="course_utils.reference.quantization.quantised",
+    give_away=("course_utils.reference.quantization",),
 )
 def measured_int8(x: Rows) -> dict[str, Any]:
     """Scales and integers by exact fractions, number by number."""
@@ -581,8 +581,8 @@ STOCHASTIC_SYMPTOMS = (
     chance_cases,
     observer=stochastic,
     first_symptoms=STOCHASTIC_SYMPTOMS,
-    fallback="course_utils.reference.fewer_bits.rounded_by_chance",
-    answers=("course_utils.reference.fewer_bits",),
+    fallback="course_utils.reference.quantization.rounded_by_chance",
+    give_away=("course_utils.reference.quantization",),
 )
 def measured_stochastic(x: float) -> dict[str, float]:
     """The mean is the number itself; results reach both of its neighbours and no further."""
@@ -621,7 +621,7 @@ def autocast_cases(seed: int) -> list[Case]:
     "u07-autocast-bytes",
     autocast_cases,
     fallback="course_utils.formulas.activations.autocast_saved_bytes",
-    answers=(
+    give_away=(
         "course_utils.instruments.saved_bytes",
         "torch.autograd.graph.saved_tensors_hooks",
     ),

@@ -10,17 +10,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from autograder.checking import borrowed_code
+from autograder.checking import uses_reference
 from autograder.checking.exercise_check import Case, named
-from autograder.checking.judges import EqualTo
+from autograder.checking.judges import ValueJudge
 from autograder.checking.mistakes import Symptom
 from autograder.checking.precision import PROMISED, tolerance
 from autograder.exercises.declaring import check
-from autograder.observing.observation import length_of
-from autograder.observing.u08 import accumulate, buffer, mean_of_means, noise_scale, train
-from autograder.observing.u08.accumulate import prepared
-from autograder.observing.u08.buffer import SUMMED, inputs_of, loss_of, model_of
-from autograder.observing.u08.train import LONG, TOLERANCE, Run, is_long
+from autograder.observers.tools import length_of
+from autograder.observers.u08 import accumulate, buffer, mean_of_means, noise_scale, train
+from autograder.observers.u08.accumulate import prepared
+from autograder.observers.u08.buffer import SUMMED, inputs_of, loss_of, model_of
+from autograder.observers.u08.train import LONG, TOLERANCE, Run, is_long
 from course_utils.instruments import count_saved_bytes, trace_memory
 from course_utils.reference import accumulation
 from course_utils.reference.accumulation import IGNORED, sum_of_losses
@@ -133,8 +133,8 @@ def _gradients_of_each_held(more: int) -> Symptom:
     symptoms=(*(_gradients_of_each_held(more) for more in (0, -1, 1)),),
     scenarios=ACCUMULATE_SCENARIOS,
     fallback="course_utils.reference.accumulation.accumulate",
-    answers=("course_utils.reference.accumulation.accumulate",),
-    allowed_names=borrowed_code.TOKEN_LOSS,
+    give_away=("course_utils.reference.accumulation.accumulate",),
+    allowed_names=uses_reference.TOKEN_LOSS,
 )
 def measured_accumulate(**case: Any) -> dict[str, Any]:
     """Loss and gradients of the whole batch at once, added to those from before; nothing else.
@@ -275,10 +275,10 @@ def _mean(rows: Any) -> list[Fraction]:
     "u08-noise-scale",
     noise_scale_cases,
     observer=noise_scale,
-    judge=EqualTo,
+    judge=ValueJudge,
     relative_tolerance=PROMISED,
     fallback="course_utils.reference.batch_experiment.noise_scale",
-    answers=("course_utils.reference.batch_experiment.noise_scale",),
+    give_away=("course_utils.reference.batch_experiment.noise_scale",),
 )
 def enumerated_noise_scale(gradients: Rows) -> float:
     """The noise scale without a covariance: from every batch of two that can be drawn.
@@ -462,12 +462,12 @@ def _train_bytes_of(case: Case) -> list[int]:
     scenarios=TRAIN_SCENARIOS,
     relative_tolerance=TOLERANCE,
     fallback="course_utils.reference.accumulation.train",
-    answers=(
+    give_away=(
         "course_utils.reference.accumulation.train",
         "course_utils.reference.accumulation._step",
         "course_utils.reference.accumulation.sum_of_losses",
     ),
-    allowed_names=borrowed_code.TOKEN_LOSS,
+    allowed_names=uses_reference.TOKEN_LOSS,
 )
 def measured_train(**case: Any) -> dict[str, Any]:
     """Steps, weights and report of a loop that takes all targets of a group at once.
@@ -579,7 +579,7 @@ def _buffer_case(width: int, num_micro_batches: int, kind: str) -> Case:
     observer=buffer,
     relative_tolerance=SUMMED,
     fallback="course_utils.reference.accumulation.sum_in_fp32",
-    answers=(
+    give_away=(
         "course_utils.reference.accumulation.sum_in_fp32",
         "course_utils.reference.accumulation._move_gradient_to",
     ),

@@ -13,10 +13,10 @@ from autograder.checking.exercise_check import Case, named
 from autograder.checking.mistakes import Numbers, Symptom
 from autograder.exercises.declaring import check
 from autograder.exercises.searching import least
-from autograder.observing.observation import length_of, upstream
-from autograder.observing.u09.on_ranks import FLOAT64_BYTES, NETWORK, cluster_of
-from autograder.observing.u10 import flat, hybrid, layer, norm, owners, prefetch
-from autograder.observing.u10.owners import NUM_STEPS
+from autograder.observers.on_ranks import FLOAT64_BYTES, NETWORK, cluster_of
+from autograder.observers.tools import length_of, upstream
+from autograder.observers.u10 import flat, hybrid, layer, norm, owners, prefetch
+from autograder.observers.u10.owners import NUM_STEPS
 from course_utils.configs import precision
 from course_utils.distributed import Comm, VirtualCluster
 from course_utils.instruments.storage import storage_bytes
@@ -104,7 +104,7 @@ def owners_cases(seed: int) -> list[Case]:
     observer=owners,
     scenarios=OWNERS_SCENARIOS,
     fallback="course_utils.reference.sharding.sharded_step",
-    answers=("course_utils.reference.sharding",),
+    give_away=("course_utils.reference.sharding",),
 )
 def measured_owners(**case: Any) -> dict[str, Any]:
     """One optimizer for all weights in one process; the time of an all-reduce of them."""
@@ -210,7 +210,7 @@ def layer_cases(seed: int) -> list[Case]:
     observer=layer,
     scenarios=LAYER_SCENARIOS,
     fallback="course_utils.reference.sharding.ShardedLinear",
-    answers=("course_utils.reference.sharding",),
+    give_away=("course_utils.reference.sharding",),
 )
 def measured_layer(**case: Any) -> dict[str, Any]:
     """Autograd's own product with the whole weight; the part of the sum of all ranks."""
@@ -271,7 +271,7 @@ def flat_cases(seed: int) -> list[Case]:
     flat_cases,
     observer=flat,
     fallback="course_utils.reference.sharding.FlatShard",
-    answers=("course_utils.reference.sharding",),
+    give_away=("course_utils.reference.sharding",),
 )
 def measured_flat(**case: Any) -> dict[str, Any]:
     """Parts cut from the padded row of all numbers, and wholes pieced together by hand."""
@@ -329,7 +329,7 @@ def prefetch_cases(seed: int) -> list[Case]:
     observer=prefetch,
     scenarios=PREFETCH_SCENARIOS,
     fallback="course_utils.reference.sharding.prefetched_step",
-    answers=("course_utils.reference.sharding",),
+    give_away=("course_utils.reference.sharding",),
 )
 def measured_prefetch(**case: Any) -> dict[str, Any]:
     """Autograd's gradients of the whole layers; time of one gather and one scatter."""
@@ -387,7 +387,7 @@ WITH_EPSILON = 1e-5
     observer=norm,
     relative_tolerance=WITH_EPSILON,
     fallback="course_utils.reference.sharding.clip_sharded",
-    answers=("course_utils.reference.sharding",),
+    give_away=("course_utils.reference.sharding",),
 )
 def measured_norm(**case: Any) -> dict[str, Any]:
     """Norm and clipping of all parts as one vector."""
@@ -521,7 +521,7 @@ def _in_two_steps(comm: Comm, gradient: torch.Tensor, node_size: int) -> None:
     hybrid_cases,
     observer=hybrid,
     fallback="course_utils.reference.sharding.hybrid_sum",
-    answers=("course_utils.reference.sharding",),
+    give_away=("course_utils.reference.sharding",),
 )
 def measured_hybrid(**case: Any) -> dict[str, Any]:
     """Parts of the sum over all ranks; bytes and time of two calls."""

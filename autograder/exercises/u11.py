@@ -11,10 +11,10 @@ from torch.nn import functional as F
 from autograder.checking.exercise_check import Case, named
 from autograder.checking.mistakes import Symptom
 from autograder.exercises.declaring import check
-from autograder.observing.checksums import checksum
-from autograder.observing.observation import length_of
-from autograder.observing.u06.merge import exact
-from autograder.observing.u11 import (
+from autograder.observers.checksums import checksum
+from autograder.observers.exact_attention import attend_exactly
+from autograder.observers.tools import length_of
+from autograder.observers.u11 import (
     attention,
     combine,
     f_and_g,
@@ -24,12 +24,12 @@ from autograder.observing.u11 import (
     ring,
     zigzag,
 )
-from autograder.observing.u11.blocks import Weights, whole_block
-from autograder.observing.u11.combine import APART, HIGH, NONE_AT_ALL, NONE_HERE, scores_and_values
-from autograder.observing.u11.f_and_g import SPREAD, TWICE
-from autograder.observing.u11.keep_shard import KEPT, NUMBERS
-from autograder.observing.u11.replicated import WHOLE, parameters_of
-from autograder.observing.u11.ring import (
+from autograder.observers.u11.blocks import Weights, whole_block
+from autograder.observers.u11.combine import APART, HIGH, NONE_AT_ALL, NONE_HERE, scores_and_values
+from autograder.observers.u11.f_and_g import SPREAD, TWICE
+from autograder.observers.u11.keep_shard import KEPT, NUMBERS
+from autograder.observers.u11.replicated import WHOLE, parameters_of
+from autograder.observers.u11.ring import (
     EARLY_AND_LATE,
     LAYOUTS,
     ORDINARY,
@@ -37,7 +37,7 @@ from autograder.observing.u11.ring import (
     positions_of,
     sequence_of,
 )
-from autograder.observing.u11.zigzag import Pieces, pairs_of
+from autograder.observers.u11.zigzag import Pieces, pairs_of
 from course_utils.distributed import Comm, Handle, VirtualCluster
 from course_utils.distributed.call_matching import Call
 from course_utils.reference.context_parallel import ring_attention
@@ -88,7 +88,7 @@ def _of_all(case: Case, tensors: Sequence[tuple[Tensor, ...]]) -> list[tuple[Ten
     scenarios=f_and_g.SCENARIOS,
     relative_tolerance=1e-9,
     fallback="course_utils.reference.tensor_parallel.f_and_g",
-    answers=(
+    give_away=(
         "course_utils.reference.tensor_parallel.f_and_g",
         "course_utils.reference.tensor_parallel.gather_and_scatter",
     ),
@@ -205,7 +205,7 @@ MLP_SYMPTOMS = (  # in this order: on one rank, a share of the work is all of it
     scenarios=mlp.SCENARIOS,
     relative_tolerance=1e-9,
     fallback="course_utils.reference.tensor_parallel.parallel_mlp",
-    answers=("course_utils.reference.tensor_parallel.parallel_mlp",),
+    give_away=("course_utils.reference.tensor_parallel.parallel_mlp",),
 )
 def measured_mlp(**case: Any) -> dict[str, Any]:
     """What one rank computes alone; one call each way; the FLOPs of the largest part."""
@@ -253,7 +253,7 @@ def keep_shard_cases(seed: int) -> list[Case]:
     observer=keep_shard,
     scenarios=keep_shard.SCENARIOS,
     fallback="course_utils.reference.tensor_parallel.gathered_product",
-    answers=("course_utils.reference.tensor_parallel.gathered_product",),
+    give_away=("course_utils.reference.tensor_parallel.gathered_product",),
 )
 def measured_keep_shard(**case: Any) -> dict[str, Any]:
     """The products of all tokens; shard and weight kept; three calls; and the least time."""
@@ -409,7 +409,7 @@ def ring_cases(seed: int) -> list[Case]:
     scenarios=ring.SCENARIOS,
     relative_tolerance=1e-9,
     fallback="course_utils.reference.context_parallel.ring_attention",
-    answers=("course_utils.reference.context_parallel.ring_attention",),
+    give_away=("course_utils.reference.context_parallel.ring_attention",),
     allowed_names=("course_utils.reference.online_softmax.merge",),
 )
 def measured_ring(**case: Any) -> dict[str, Any]:
@@ -511,7 +511,7 @@ ATTENTION_SYMPTOMS = (  # in this order: on one rank, a share of the work is all
     scenarios=attention.SCENARIOS,
     relative_tolerance=1e-9,
     fallback="course_utils.reference.tensor_parallel.parallel_attention",
-    answers=("course_utils.reference.tensor_parallel.parallel_attention",),
+    give_away=("course_utils.reference.tensor_parallel.parallel_attention",),
     allowed_names=("course_utils.reference.attention.attend",),
 )
 def measured_attention(**case: Any) -> dict[str, Any]:
@@ -572,7 +572,7 @@ def _least_most(work: tuple[int, ...]) -> int:
     zigzag_cases,
     observer=zigzag,
     fallback="course_utils.reference.context_parallel.zigzag_positions",
-    answers=("course_utils.reference.context_parallel.zigzag_positions",),
+    give_away=("course_utils.reference.context_parallel.zigzag_positions",),
 )
 def measured_zigzag(num_ranks: int, seq_len: int) -> dict[str, int]:
     """The least that the busiest rank can have, by a search over all ways to pair the pieces."""
@@ -620,7 +620,7 @@ def _sum(gradients: Sequence[Tensor | None]) -> Tensor:
     observer=replicated,
     relative_tolerance=1e-9,
     fallback="course_utils.reference.tensor_parallel.sum_replicated_gradients",
-    answers=("course_utils.reference.tensor_parallel.sum_replicated_gradients",),
+    give_away=("course_utils.reference.tensor_parallel.sum_replicated_gradients",),
 )
 def measured_replicated(**case: Any) -> dict[str, Any]:
     """Sums of what ranks have of whole weights; all else as it was."""
@@ -664,12 +664,12 @@ def combine_cases(seed: int) -> list[Case]:
     scenarios=combine.SCENARIOS,
     relative_tolerance=1e-7,
     fallback="course_utils.reference.context_parallel.combine_over_ranks",
-    answers=("course_utils.reference.context_parallel.combine_over_ranks",),
+    give_away=("course_utils.reference.context_parallel.combine_over_ranks",),
 )
 def measured_combine(**case: Any) -> dict[str, Any]:
     """Attention over all keys at once."""
     scores, values = scores_and_values(case)
-    result, _ = exact(torch.cat(scores, 1), torch.cat(values))
+    result, _ = attend_exactly(torch.cat(scores, 1), torch.cat(values))
     return {
         "calls": 2,
         # One gather of all ranks' log-sum-exps, and one sum of the scaled results.

@@ -12,8 +12,8 @@ from torch import nn
 from autograder.checking.exercise_check import Case, named
 from autograder.checking.mistakes import Symptom
 from autograder.exercises.declaring import check
-from autograder.observing.checksums import checksum
-from autograder.observing.u12 import (
+from autograder.observers.checksums import checksum
+from autograder.observers.u12 import (
     gpipe_lists,
     halves,
     interleaved_lists,
@@ -106,7 +106,7 @@ def gpipe_cases(seed: int) -> list[Case]:
     gpipe_cases,
     observer=gpipe_lists,
     fallback="course_utils.reference.pipeline_schedules.gpipe",
-    answers=ANSWERS,
+    give_away=ANSWERS,
     forbidden_modules=FORBIDDEN,
 )
 def measured_gpipe(num_stages: int, num_micro_batches: int) -> dict[str, int]:
@@ -131,7 +131,7 @@ def schedule_cases(seed: int) -> list[Case]:
     observer=one_f_one_b_lists,
     scenarios=(MANY, FEW),
     fallback="course_utils.reference.pipeline_schedules.one_forward_one_backward",
-    answers=ANSWERS,
+    give_away=ANSWERS,
     forbidden_modules=FORBIDDEN,
 )
 def measured_one_f_one_b(scenario: str, num_stages: int, num_micro_batches: int) -> dict[str, int]:
@@ -224,8 +224,8 @@ def half_cases(seed: int) -> list[Case]:
     "u12-halves",
     half_cases,
     observer=halves,
-    fallback="course_utils.reference.two_halves.backward_in_halves",
-    answers=("course_utils.reference.two_halves",),
+    fallback="course_utils.reference.split_backward.backward_in_halves",
+    give_away=("course_utils.reference.split_backward",),
 )
 def measured_halves(**case: Any) -> dict[str, Any]:
     """Gradients that autograd finds; one product for each layer in either half."""
@@ -276,7 +276,7 @@ GREEDY = Symptom(
     symptoms=(GREEDY,),
     scenarios=(MANY, FEW),
     fallback="course_utils.reference.pipeline_schedules.zero_bubble",
-    answers=ANSWERS,
+    give_away=ANSWERS,
     forbidden_modules=FORBIDDEN,
 )
 def measured_zero(scenario: str, num_stages: int, num_micro_batches: int) -> dict[str, int]:
@@ -316,7 +316,7 @@ def interleaved_cases(seed: int) -> list[Case]:
     interleaved_cases,
     observer=interleaved_lists,
     fallback="course_utils.reference.pipeline_schedules.interleaved",
-    answers=ANSWERS,
+    give_away=ANSWERS,
     forbidden_modules=FORBIDDEN,
 )
 def measured_interleaved(
@@ -360,7 +360,7 @@ def stage_cases(seed: int) -> list[Case]:
     stage_cases,
     observer=stages,
     fallback="course_utils.formulas.pipeline.cut_into_stages",
-    answers=("course_utils.formulas.pipeline",),
+    give_away=("course_utils.formulas.pipeline",),
 )
 def searched(seconds: list[int], num_stages: int) -> dict[str, int]:
     """The slowest stage of the best of all cuts."""
@@ -466,7 +466,7 @@ def _shuffled(num_stages: int, num_micro_batches: int, rng: random.Random) -> Li
     return [rng.sample(each, len(each)) for each in gpipe(num_stages, num_micro_batches)]
 
 
-@check("u12-simulator", simulator_cases, answers=("course_utils.instruments.pipeline",))
+@check("u12-simulator", simulator_cases, give_away=("course_utils.instruments.pipeline",))
 def simulated_simulator(schedule: Lists, forward_seconds: int, backward_seconds: int) -> int:
     """What the course's simulator says."""
     seconds = PassSeconds(

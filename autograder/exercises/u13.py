@@ -14,10 +14,10 @@ from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case, named
 from autograder.checking.precision import PROMISED
 from autograder.exercises.declaring import check
-from autograder.observing.checksums import checksum
-from autograder.observing.u13 import accept, cached_step, latent_step, paged
-from autograder.observing.u13.latent_step import SIZES
-from autograder.observing.u13.paged_scripts import random_script
+from autograder.observers.checksums import checksum
+from autograder.observers.u13 import accept, cached_step, latent_step, paged
+from autograder.observers.u13.latent_step import SIZES
+from autograder.observers.u13.paged_scripts import random_script
 from course_utils.instruments import fake_tensors
 from course_utils.reference.layers import GroupedAttention, MultiHeadLatentAttention
 
@@ -145,7 +145,7 @@ def step_cases(seed: int) -> list[Case]:
     observer=cached_step,
     scenarios=CACHED_STEP_SCENARIOS,
     fallback="course_utils.reference.cached_block.decode_attention",
-    answers=("course_utils.reference.cached_block", "course_utils.reference.generation"),
+    give_away=("course_utils.reference.cached_block", "course_utils.reference.generation"),
 )
 def measured_cached_step(**case: Any) -> dict[str, Any]:
     """Attention head by head, over the tokens up to the new one; the least bytes of the cache."""
@@ -191,7 +191,7 @@ def latent_cases(seed: int) -> list[Case]:
     observer=latent_step,
     scenarios=LATENT_STEP_SCENARIOS,
     fallback="course_utils.reference.latent_decode.latent_attention",
-    answers=("course_utils.reference.latent_decode",),
+    give_away=("course_utils.reference.latent_decode",),
 )
 def measured_latent_step(**case: Any) -> dict[str, Any]:
     """Keys and values of every head made and used one by one; FLOPs of the absorbed products."""
@@ -259,7 +259,7 @@ def _case(scenario: str, *others: str | int) -> Case:
     observer=paged,
     scenarios=PAGED_SCENARIOS,
     fallback="course_utils.reference.paged_cache.PagedCache",
-    answers=("course_utils.reference.paged_cache",),
+    give_away=("course_utils.reference.paged_cache",),
 )
 def measured_paged(**_: Any) -> dict[str, int]:
     """No request is served wrong."""
@@ -340,7 +340,7 @@ def _chances(weights: list[int]) -> list[str]:
     pair_cases,
     observer=accept,
     fallback="course_utils.reference.speculation.speculative_rule",
-    answers=("course_utils.reference.speculation",),
+    give_away=("course_utils.reference.speculation",),
 )
 def measured_accept(p: list[str], q: list[str]) -> dict[str, Any]:
     """What comes out is p; as much of q is kept as p has room for."""

@@ -18,7 +18,7 @@ from autograder.checking.exercise_check import Case, named
 from autograder.checking.precision import PROMISED
 from autograder.exercises.declaring import check
 from autograder.exercises.model_sizes import preset_sizes
-from autograder.observing.u14 import plan as plan_observer
+from autograder.observers.u14 import plan as plan_observer
 from course_utils.configs import LAST_STAGE, Costs, Machine, machine_of, precision
 from course_utils.formulas.best_plan import plans
 from course_utils.formulas.parameters import parameters
@@ -410,7 +410,7 @@ def _costs(task: Task) -> dict[str, list[float]]:
     observer=plan_observer,
     scenarios=SCENARIOS,
     fallback="course_utils.formulas.best_plan.best_plan",
-    answers=("course_utils.formulas.best_plan",),
+    give_away=("course_utils.formulas.best_plan",),
 )
 def tried(
     model: dict[str, Any],

@@ -17,13 +17,13 @@ from autograder.exercises.backward_steps import (
     whole_gradients,
 )
 from autograder.exercises.declaring import check
-from autograder.observing.observation import length_of
-from autograder.observing.u09.after_backward import frozen, gradients_of
-from autograder.observing.u09.backward_steps import job_of
-from autograder.observing.u09.on_ranks import FLOAT64_BYTES
-from autograder.observing.u15 import apart, clip, drift, hang, hooks, masks, scale, tied
-from autograder.observing.u15.apart import LEARNING_RATE
-from autograder.observing.u15.clip import WITH_EPSILON
+from autograder.observers.after_backward import frozen, gradients_of
+from autograder.observers.backward_steps import job_of
+from autograder.observers.on_ranks import FLOAT64_BYTES
+from autograder.observers.tools import length_of
+from autograder.observers.u15 import apart, clip, drift, hang, hooks, masks, scale, tied
+from autograder.observers.u15.apart import LEARNING_RATE
+from autograder.observers.u15.clip import WITH_EPSILON
 
 # === for several exercises
 # What is right of gradients that ranks share.
@@ -88,7 +88,7 @@ def _length_on_last(case: Case, model: Any) -> float:
     "u15-tied",
     tied_cases,
     observer=tied,
-    answers=TRAINERS,
+    give_away=TRAINERS,
 )
 def measured_tied(**case: Any) -> dict[str, Any]:
     """The gradient of the whole batch by one rank, and a call for each parameter."""
@@ -134,7 +134,7 @@ def share_cases(seed: int) -> list[Case]:
     "u15-hang",
     share_cases,
     observer=hang,
-    answers=TRAINERS,
+    give_away=TRAINERS,
 )
 def measured_hang(**case: Any) -> dict[str, Any]:
     """The gradient of all rows by one rank, and a call for each parameter."""
@@ -179,7 +179,7 @@ def overlap_cases(seed: int) -> list[Case]:
     "u15-hooks",
     overlap_cases,
     observer=hooks,
-    answers=TRAINERS,
+    give_away=TRAINERS,
 )
 def measured_hooks(**case: Any) -> dict[str, Any]:
     """The gradient of the whole batch; each leaves when it is complete and the links are free."""
@@ -220,7 +220,7 @@ def training_cases(seed: int) -> list[Case]:
     "u15-apart",
     training_cases,
     observer=apart,
-    answers=TRAINERS,
+    give_away=TRAINERS,
 )
 def measured_apart(**case: Any) -> dict[str, Any]:
     """Plain gradient descent by one rank that begins as rank 0."""
@@ -281,7 +281,7 @@ def _gradients(case: Case) -> list[Tensor]:
     clipping_cases,
     observer=clip,
     relative_tolerance=WITH_EPSILON,
-    answers=TRAINERS,
+    give_away=TRAINERS,
 )
 def measured_clip(**case: Any) -> dict[str, Any]:
     """Norm and clipping of the whole batch's gradient, and a call for each parameter."""
@@ -319,7 +319,7 @@ def mean_cases(seed: int) -> list[Case]:
     "u15-scale",
     mean_cases,
     observer=scale,
-    answers=TRAINERS,
+    give_away=TRAINERS,
 )
 def measured_scale(**case: Any) -> dict[str, Any]:
     """The gradient of the mean by one rank with all rows, and a call for each parameter."""
@@ -375,7 +375,7 @@ def _bucket_bytes(widths: list[int], kind: str) -> int:
     "u15-drift",
     bucket_cases,
     observer=drift,
-    answers=TRAINERS,
+    give_away=TRAINERS,
 )
 def measured_drift(**case: Any) -> dict[str, Any]:
     """The gradient of the whole batch by one rank, in buckets that end when they are full."""
@@ -409,7 +409,7 @@ def mask_cases(seed: int) -> list[Case]:
     "u15-masks",
     mask_cases,
     observer=masks,
-    answers=TRAINERS,
+    give_away=TRAINERS,
 )
 def measured_masks(**case: Any) -> dict[str, Any]:
     """Every mask once, gradients under them summed, a call for each parameter."""

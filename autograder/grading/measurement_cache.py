@@ -13,7 +13,7 @@ from pathlib import Path
 
 from autograder.checking import plain_data
 from autograder.checking.exercise_check import Case, Check
-from autograder.checking.judges import EqualTo
+from autograder.checking.judges import ValueJudge
 from autograder.checking.plain_data import Message, Plain
 from autograder.files import write_whole
 from autograder.grading import course_version
@@ -29,7 +29,7 @@ def use_folder(folder: Path) -> None:
 def measure(check: Check, name: str, cases: Iterable[Case]) -> None:
     """Have the judge of a check measure these cases, or read the values from the cache."""
     folder, judge = next(iter(_folders), None), check.judge
-    if not isinstance(judge, EqualTo):
+    if not isinstance(judge, ValueJudge):
         return  # it measures each case when it judges it
     case_of = {plain_data.key_of(case): case for case in cases}
     if folder is None:

@@ -14,7 +14,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 
 from autograder.cells import cell_key, is_solution, nbgrader_metadata
-from autograder.global_names import names_read
+from autograder.global_names import free_names
 
 DEMONSTRATION = "demonstration"
 
@@ -106,4 +106,4 @@ def _names(source: str) -> tuple[set[str], set[str]]:
         return set(), set()
     defined = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned()}
     defined |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_imported()}
-    return set(names_read(table)), defined
+    return set(free_names(table)), defined

@@ -70,7 +70,7 @@ def grade_notebook(
 def _answers_of(planned: Steps) -> set[str]:
     """Names of all that would answer a question."""
     asked = (each.exercise for each in planned if isinstance(each, Question))
-    return {name for exercise in asked for name in check_of(exercise).answers}
+    return {name for exercise in asked for name in check_of(exercise).give_away}
 
 
 def _run_for_outputs(session: Session, notebook: NotebookNode, planned: Steps) -> set[int]:

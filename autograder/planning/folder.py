@@ -13,7 +13,7 @@ from typing import Any
 
 from autograder import catalogue, progress_file
 from autograder.files import write_whole
-from autograder.planning.own_code import NotPortable, module_source
+from autograder.planning.function_source import NotPortable, module_source
 from course_utils.planner import COURSE_FUNCTIONS, Mission, Report, course_function
 
 NAME = "planner"

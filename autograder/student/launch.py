@@ -25,7 +25,7 @@ from typing import Any
 
 import zmq
 
-from autograder.startup import hurry
+from autograder.startup import skip_slow_imports
 from autograder.student.environment import ROOT
 from autograder.student.errors import CommandError, say
 from autograder.student.outdated import outdated_units
@@ -192,7 +192,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     """Choose the page and serve it, or only set up; 0 if it was stopped in the ordinary way."""
-    hurry()
+    skip_slow_imports()
     options = parse(arguments)
     profile = "author" if options.command == "author" else "student"
     try:

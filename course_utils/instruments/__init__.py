@@ -6,7 +6,6 @@ from course_utils.instruments.bit_patterns import numbers_of
 from course_utils.instruments.device_memory import PeakMemory, measure_peak
 from course_utils.instruments.fake import fake_tensors
 from course_utils.instruments.flop_count import FlopCount, count_flops
-from course_utils.instruments.machine import Machine, Move, OutOfFastMemory
 from course_utils.instruments.memory_trace import MemoryTrace, Phase, TracedStorage
 from course_utils.instruments.memory_tracer import trace_memory
 from course_utils.instruments.moved_bytes import MovedBytes, Operation, Traffic, count_bytes
@@ -18,10 +17,10 @@ from course_utils.instruments.roofline import Roofline, fastest_seconds, measure
 from course_utils.instruments.saved_bytes import SavedBytes, SavedTensor, count_saved_bytes
 from course_utils.instruments.storage import storage_bytes
 from course_utils.instruments.timing import Timing, time_call
+from course_utils.instruments.two_level_memory import Move, OutOfFastMemory, TwoLevelMemory
 
 __all__ = [
     "FlopCount",
-    "Machine",
     "Mark",
     "MemoryTrace",
     "Move",
@@ -42,6 +41,7 @@ __all__ = [
     "Timing",
     "TracedStorage",
     "Traffic",
+    "TwoLevelMemory",
     "count_bytes",
     "count_flops",
     "count_saved_bytes",

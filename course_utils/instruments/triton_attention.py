@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from course_utils.instruments.machine import Machine
+from course_utils.instruments.two_level_memory import TwoLevelMemory
 
 INSTALL = (
     "Triton is not installed: run `pip install triton` on Linux (a download of 290 MB, 1 GB on "
@@ -123,7 +123,7 @@ def _on_the_machine(
     program: Callable[..., None], q: Tensor, k: Tensor, v: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Result and log-sum-exp in float64."""
-    machine = Machine()
+    machine = TwoLevelMemory()
     tensors = [*(each.double() for each in (q, k, v)), q.double(), q[:, 0].double()]
     names = ("q", "k", "v", "out", "lse")
     arrays = [machine.slow(*pair) for pair in zip(tensors, names, strict=True)]

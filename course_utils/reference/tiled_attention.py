@@ -1,7 +1,7 @@
 """Attention of one head on a machine with slow and fast memory, in three orders, and its backward.
 
-Each takes a machine with `load`, `store` and `full`, as `course_utils.instruments.Machine`, its
-arrays in slow memory, and the queries and keys of a tile. Queries and results have the shape
+Each takes a machine with `load`, `store` and `full`, as `course_utils.instruments.TwoLevelMemory`,
+its arrays in slow memory, and the queries and keys of a tile. Queries and results have the shape
 (n, d), keys and values (m, d), the log-sum-exp (n,). Nothing is masked; scores are divided by the
 root of d.
 

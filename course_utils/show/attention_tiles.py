@@ -7,7 +7,7 @@ from matplotlib.patches import Rectangle
 
 from course_utils import colours
 from course_utils.formulas.attention_tiles import attention_traffic
-from course_utils.instruments import Machine, Move
+from course_utils.instruments import Move, TwoLevelMemory
 from course_utils.show.picture import WIDTH, Picture
 
 NOW, BEFORE = colours.ACTIVATIONS, colours.COMPUTED
@@ -25,7 +25,7 @@ H100_SHARED_KIB = 227  # of one multiprocessor, that a block of threads can have
 BITS_16 = 2  # bytes
 
 
-def tile_walk(machine: Machine, step: int) -> Picture:
+def tile_walk(machine: TwoLevelMemory, step: int) -> Picture:
     """Where a program of attention stands after so many loads and stores.
 
     Args:
@@ -123,7 +123,7 @@ def _box(place: tuple[float, float], width: float, height: float, **style: Any) 
     return Rectangle(place, width, height, **{"linewidth": 1.0, **style})
 
 
-def _draw_fast_memory(ax: Any, machine: Machine, done: list[Move]) -> None:
+def _draw_fast_memory(ax: Any, machine: TwoLevelMemory, done: list[Move]) -> None:
     """How full fast memory is, and what went in and out so far."""
     capacity = machine.capacity or machine.peak_elements
     live = done[-1].live_elements

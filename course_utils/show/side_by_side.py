@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from course_utils.instruments.installed_source import SourceLines, installed_lines
-from course_utils.instruments.own_lines import OwnLine, line_that_uses
+from course_utils.instruments.source_lines import OwnLine, line_that_uses
 from course_utils.show.torch_source import DDP, FSDP, REDUCER
 
 GROUP = f"{FSDP}/_fsdp_param_group.py"

@@ -54,7 +54,7 @@ from torch.nn import functional as F
 from autograder import answer, check, compare, plan, predict, progress
 from course_utils.configs import Kernels, preset
 from course_utils.instruments import (
-    Machine,
+    TwoLevelMemory,
     count_bytes,
     count_flops,
     count_saved_bytes,
@@ -247,10 +247,10 @@ print("same log-sum-exp:", torch.allclose(lse, kernel_lse[0, 0].double()))
 # %% [markdown]
 # ## A machine that counts
 #
-# `Machine` has the two memories. Arrays live in slow memory, where you cannot compute. `load` copies a part into fast memory as a **tile**, `store` copies a tile back, and both are counted. Results computed from tiles are tiles too, and take up room until no variable refers to them. Doubling an 8 × 4 array, three rows at a time:
+# `TwoLevelMemory` has the two memories. Arrays live in slow memory, where you cannot compute. `load` copies a part into fast memory as a **tile**, `store` copies a tile back, and both are counted. Results computed from tiles are tiles too, and take up room until no variable refers to them. Doubling an 8 × 4 array, three rows at a time:
 
 # %% tags=["nbval-check-output"]
-machine = Machine(capacity=30)
+machine = TwoLevelMemory(capacity=30)
 x = machine.slow(torch.ones(8, 4, dtype=torch.float64), "x")
 y = machine.slow(torch.zeros(8, 4, dtype=torch.float64), "y")
 for i in range(0, 8, 3):
@@ -292,7 +292,7 @@ predict("u06-moved", None, "numbers")
 
 
 # %% solution="u06-forward"
-def flash_forward(machine: Machine, arrays: list[Any], block_q: int, block_k: int) -> None:
+def flash_forward(machine: TwoLevelMemory, arrays: list[Any], block_q: int, block_k: int) -> None:
     """Attention in tiles: loads q, k, v and stores out and lse."""
     q, k, v, out, lse = arrays
     num_queries, head_dim = q.shape
@@ -319,7 +319,7 @@ def flash_forward(machine: Machine, arrays: list[Any], block_q: int, block_k: in
 # Try it: a small head on a machine, and the result beside torch's
 def on_a_machine(flash_forward, n=2, m=2, d=4, block_q=1, block_k=1):
     capacity = 4 * block_q * d + 2 * block_k * d + 4 * block_q * block_k + 8 * block_q
-    machine = Machine(capacity)
+    machine = TwoLevelMemory(capacity)
     torch.manual_seed(0)
     q, k, v = (torch.randn(rows, d, dtype=torch.float64) for rows in (n, m, m))
     out, lse = torch.zeros_like(q), torch.zeros(n, dtype=torch.float64)
@@ -395,7 +395,7 @@ def measured_traffic(name, n, d, block_q, block_k):
     program, arrays = PROGRAMS[name]
     shapes = dict.fromkeys("qkv", (n, d)) | {"out": (n, d), "lse": (n,)}
     shapes |= dict.fromkeys(("scores", "weights"), (n, n))
-    machine = Machine(device="meta")
+    machine = TwoLevelMemory(device="meta")
     tensors = (torch.empty(shapes[each], device="meta") for each in arrays.split())
     program(machine, [machine.slow(each) for each in tensors], block_q, block_k)
     return machine.traffic_elements

@@ -57,7 +57,7 @@ from course_utils.distributed import Comm, Link, Network, VirtualCluster, run_ra
 from course_utils.formulas.parameters import parameters
 from course_utils.instruments import trace_memory
 from course_utils.reference import sharding
-from course_utils.reference.unhidden_sharding import KeptLinear, all_reduced_step, waiting_step
+from course_utils.reference.naive_sharding import KeptLinear, all_reduced_step, waiting_step
 from course_utils.show import (
     Choice,
     cluster_timelines,

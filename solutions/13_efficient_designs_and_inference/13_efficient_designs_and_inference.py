@@ -62,7 +62,7 @@ from course_utils.reference.latent_decode import expanded_attention
 from course_utils.reference.layers import GroupedAttention, MultiHeadLatentAttention
 from course_utils.reference.served_model import ServedModel
 from course_utils.reference.speculation import speculate
-from course_utils.reference.tiny_text import DRAFT, MODEL, ids_of, text_of, trained
+from course_utils.reference.toy_models import DRAFT, MODEL, ids_of, text_of, trained
 from course_utils.show import (
     Choice,
     designs_of_llama,

@@ -47,7 +47,7 @@ def test_an_arrow_changes_a_piece_of_a_line(file):
     path = file("? Why two?\n2 * rows => rows\n")
     assert made(path) == [["    count = rows"]]
     (patch,) = patches(path)
-    assert (patch.hint, patch.points, patch.shows) == ("Why two?", 0.0, ())
+    assert (patch.hint, patch.points, patch.known_by) == ("Why two?", 0.0, ())
 
 
 def test_a_hunk_changes_lines_at_their_depth(file):
@@ -76,7 +76,7 @@ def test_lines_may_go_and_empty_ones_come(file):
 
 def test_brackets_say_what_is_still_earned_and_what_shows_it(file):
     path = file("? A? [1.5: some, other]\na => b\n\n? B? [2]\na => b\n\n? C? [some]\na => b\n")
-    assert [(patch.hint, patch.points, patch.shows) for patch in patches(path)] == [
+    assert [(patch.hint, patch.points, patch.known_by) for patch in patches(path)] == [
         ("A?", 1.5, ("some", "other")),
         ("B?", 2.0, ()),
         ("C?", 0.0, ("some",)),

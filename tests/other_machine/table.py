@@ -10,11 +10,11 @@ import torch
 
 from autograder import catalogue
 from autograder.checking import practice_pack
-from autograder.checking.judges import Behaviour
+from autograder.checking.judges import ImplementationJudge
 from autograder.checking.lookup import practice_check_of
 from autograder.checking.plain_data import Plain
 from autograder.checking.precision import PROMISED, tolerance
-from autograder.observing.comparing import ALLOWED
+from autograder.observers.comparing import ALLOWED
 
 HEAD = """# The same verdict on every machine
 
@@ -22,7 +22,7 @@ A student's machine has another processor, other libraries and another Python th
 recorded what is right for the practice cases. So whatever is compared between the two is exact on
 every machine, or it is compared within the rounding of its number format:
 `autograder/checking/precision.py` holds the one function that says how far two right results may
-lie apart, `autograder/observing/comparing.py` the one that compares tensors.
+lie apart, `autograder/observers/comparing.py` the one that compares tensors.
 
 - **Whole numbers** (counts, bytes, FLOPs, calls, rows that are wrong) are equal or not.
 - **Fractions over powers of two** (number formats, virtual seconds) are exact in float64 and are
@@ -64,7 +64,7 @@ def _row(exercise: str) -> str:
     whole = sorted(name for name, found in kinds.items() if found == {int})
     floats = sorted(name or "the result" for name, found in kinds.items() if float in found)
     allowed = judge.relative_tolerance
-    limit = _limit(allowed, isinstance(judge, Behaviour)) if floats else ""
+    limit = _limit(allowed, isinstance(judge, ImplementationJudge)) if floats else ""
     tensors = sorted({str(each.dtype).removeprefix("torch.") for each in _tensors(right)})
     count = "the result" if whole == [""] else str(len(whole) or "")
     listed = f"{', '.join(floats)}: {limit}" if floats else ""

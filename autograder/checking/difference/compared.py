@@ -13,7 +13,7 @@ Number = int | float
 ROUNDED = tolerance(cancelled=1)
 
 
-class Finding(NamedTuple):
+class Clue(NamedTuple):
     """What holds exactly, and the question that leads on."""
 
     statement: str

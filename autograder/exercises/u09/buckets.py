@@ -23,9 +23,9 @@ from autograder.exercises.backward_steps import (
     whole_gradients,
 )
 from autograder.exercises.declaring import check
-from autograder.observing.observation import length_of
-from autograder.observing.u09 import buckets, ddp_buckets, memory, no_sync, unused
-from autograder.observing.u09.backward_steps import NUM_ROWS, job_of, state_of
+from autograder.observers.backward_steps import NUM_ROWS, job_of, state_of
+from autograder.observers.tools import length_of
+from autograder.observers.u09 import buckets, ddp_buckets, memory, no_sync, unused
 
 # === u09-buckets
 # Gradients in buckets: what is sent, when, and whether backward waits for it.
@@ -131,7 +131,7 @@ NEVER = (NO_BACKWARD, NONE_FILLED)
     ),
     scenarios=SCENARIOS,
     fallback="course_utils.reference.bucketing.backward_in_buckets",
-    answers=BUCKETERS,
+    give_away=BUCKETERS,
 )
 def measured_buckets(**case: Any) -> dict[str, Any]:
     """The gradient of the whole batch, and buckets that leave as soon as they are full."""
@@ -184,7 +184,7 @@ NO_FORWARD = "No micro-batch is called. What do the functions in the list give w
     observer=no_sync,
     first_symptoms=(Symptom(NO_FORWARD, lambda *values: {"forward_passes": 0}),),
     fallback="course_utils.reference.bucketing.accumulate_together",
-    answers=BUCKETERS,
+    give_away=BUCKETERS,
 )
 def measured_no_sync(**case: Any) -> dict[str, Any]:
     """The gradient of all micro-batches of all ranks, and each parameter exchanged once."""
@@ -246,7 +246,7 @@ def _sizes(widths: list[int], precision: str) -> list[int]:
     memory_cases,
     observer=memory,
     fallback="course_utils.reference.bucketing.make_buckets",
-    answers=BUCKETERS,
+    give_away=BUCKETERS,
 )
 def measured_memory(**case: Any) -> dict[str, Any]:
     """One set of gradients, in the buckets and nowhere else."""
@@ -370,7 +370,7 @@ def _gradients(case: Case, rank: int) -> list[Tensor]:
     unused_cases,
     observer=unused,
     first_symptoms=(Symptom(NO_BACKWARD, lambda *values: {"backward_passes": 0}),),
-    answers=BUCKETERS,
+    give_away=BUCKETERS,
 )
 def measured_unused(**case: Any) -> dict[str, Any]:
     """The sums of all ranks, in fixed buckets that leave as soon as they can."""
@@ -449,7 +449,7 @@ def _assigned(sizes: list[int], order: list[int], limits: list[int]) -> list[int
     ddp_bucket_cases,
     observer=ddp_buckets,
     fallback="course_utils.formulas.ddp_buckets.ddp_buckets",
-    answers=BUCKETERS,
+    give_away=BUCKETERS,
 )
 def of_torch(
     parameter_bytes: list[int],

@@ -14,9 +14,8 @@ from autograder.checking.precision import tolerance
 from autograder.exercises.backward_steps import BUCKETERS
 from autograder.exercises.declaring import check
 from autograder.exercises.searching import least
-from autograder.observing.observation import length_of
-from autograder.observing.u09 import after_backward, dropout, flat, global_mean, ring
-from autograder.observing.u09.after_backward import (
+from autograder.observers import after_backward
+from autograder.observers.after_backward import (
     Net,
     frozen,
     gradients_of,
@@ -24,8 +23,10 @@ from autograder.observing.u09.after_backward import (
     ranks_of,
     trained,
 )
-from autograder.observing.u09.dropout import model_of
-from autograder.observing.u09.on_ranks import FLOAT64_BYTES
+from autograder.observers.on_ranks import FLOAT64_BYTES
+from autograder.observers.tools import length_of
+from autograder.observers.u09 import dropout, flat, global_mean, ring
+from autograder.observers.u09.dropout import model_of
 from course_utils.instruments.overlap import measure_overlap
 
 # === u09-global-mean
@@ -85,7 +86,7 @@ def _global_mean_case(scenario: str, num_targets: list[int], summed_losses: list
     scenarios=GLOBAL_MEAN_SCENARIOS,
     relative_tolerance=tolerance(cancelled=4),
     fallback="course_utils.reference.gradient_sync.share_of_mean",
-    answers=("course_utils.reference.gradient_sync.share_of_mean",),
+    give_away=("course_utils.reference.gradient_sync.share_of_mean",),
 )
 def measured_global_mean(
     scenario: str, num_targets: list[int], summed_losses: list[float]
@@ -169,7 +170,7 @@ check(
     observer=after_backward,
     scenarios=AFTER_BACKWARD_SCENARIOS,
     fallback="course_utils.reference.gradient_sync.backward_each",
-    answers=TRAINERS,
+    give_away=TRAINERS,
 )(measured_after_backward)
 
 
@@ -372,7 +373,7 @@ def _ring_case(scenario: str, num_ranks: int, shape: list[int], num_infinite: in
     ),
     scenarios=RING_SCENARIOS,
     fallback="course_utils.reference.ring.ring_all_reduce",
-    answers=("course_utils.reference.ring.ring_all_reduce",),
+    give_away=("course_utils.reference.ring.ring_all_reduce",),
 )
 def measured_ring(
     scenario: str, num_ranks: int, shape: list[int], num_infinite: int
@@ -404,7 +405,7 @@ FLAT_SCENARIOS = (*AFTER_BACKWARD_SCENARIOS, "memory")
     observer=flat,
     scenarios=FLAT_SCENARIOS,
     fallback="course_utils.reference.gradient_sync.backward_flat",
-    answers=TRAINERS,
+    give_away=TRAINERS,
 )
 def measured_flat(**case: Any) -> dict[str, Any]:
     """The gradient of the whole batch, in one call, with one buffer besides the gradients."""
@@ -447,7 +448,7 @@ def _first_number(seed: int) -> float:
     "u09-dropout",
     begin_cases,
     observer=dropout,
-    answers=("course_utils.reference.bucketing.start_equal",),
+    give_away=("course_utils.reference.bucketing.start_equal",),
 )
 def measured_dropout(**case: Any) -> dict[str, Any]:
     """Rank 0's weights everywhere, sent once, and another seed for each rank."""
@@ -537,7 +538,7 @@ def _step(rng: random.Random, number: int) -> list[Event]:
     "u09-read-step",
     step_cases,
     fallback="course_utils.reference.step_trace.read_step",
-    answers=("course_utils.instruments.overlap",),
+    give_away=("course_utils.instruments.overlap",),
 )
 def measured_read_step(events: list[Event]) -> dict[str, int]:
     """First bucket and tail from sorted events; what is exposed, by the course's instrument."""

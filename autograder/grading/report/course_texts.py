@@ -112,4 +112,4 @@ def _of_package(exercise: str) -> dict[str, str]:
     if catalogue.exercise(exercise).manual:
         return {}
     check = check_of(exercise)
-    return {PACKAGE: inspect.getsource(check.lent())} if check.fallback else {}
+    return {PACKAGE: inspect.getsource(check.reference())} if check.fallback else {}

@@ -23,7 +23,7 @@ UNLOADED = (
     "autograder.checking",
     "autograder.exercises",
     "autograder.grading",
-    "autograder.observing",
+    "autograder.observers",
 )
 
 
@@ -57,7 +57,7 @@ def remove_named(names: Iterable[str]) -> bool:
 
 def files_of(checks: Iterable[Check]) -> set[Path]:
     """The files, compiled ones too, of all modules that would answer an exercise."""
-    places = (_found(name) for check in checks for name in check.answers)
+    places = (_found(name) for check in checks for name in check.give_away)
     names = {
         getattr(module, part).__module__ if part else module.__name__ for module, part in places
     }

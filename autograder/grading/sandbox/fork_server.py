@@ -22,7 +22,7 @@ from autograder.grading.sandbox.confinement import MAX_TOTAL_BYTES
 HIDDEN = (
     *(
         SOURCE / "autograder" / name
-        for name in ("checking", "exercises", "grading", "observing", "practice")
+        for name in ("checking", "exercises", "grading", "observers", "practice")
     ),
     *(SOURCE / "course_utils" / name for name in ("formulas", "reference")),
 )

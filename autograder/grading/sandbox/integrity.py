@@ -20,7 +20,7 @@ WATCHED = (
     "autograder.checking",
     "autograder.exercises",
     "autograder.grading",
-    "autograder.observing",
+    "autograder.observers",
     "course_utils.distributed",
     "course_utils.instruments",
     "course_utils.reference",

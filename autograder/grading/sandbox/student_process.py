@@ -39,8 +39,8 @@ from autograder.grading.sandbox import (
     integrity,
     preload,
 )
+from autograder.grading.sandbox.check_without_judge import check_without_judge
 from autograder.grading.sandbox.ipython_shell import Shell, shell
-from autograder.grading.sandbox.observing_check import observing_check
 
 _ready: dict[str, Any] = {}
 
@@ -49,7 +49,7 @@ def warm_up() -> None:
     """Import all that a submission may need, and remove every answer."""
     preload.load()
     graded = [item.id for unit in catalogue.units() for item in unit.exercises if not item.manual]
-    checks = {name: observing_check(name) for name in graded}
+    checks = {name: check_without_judge(name) for name in graded}
     _ready["files"] = answer_removal.files_of(checks.values())
     answer_removal.remove_answers(checks.values())
     shell()

@@ -2,7 +2,7 @@
 
 import math
 
-from autograder.observing.u07.master import idle_index
+from autograder.observers.u07.fp32_master_weights import idle_index
 from course_utils.formulas.number_formats import value_of
 
 

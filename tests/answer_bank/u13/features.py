@@ -1,6 +1,6 @@
 """Kinds of cases that the exercises of unit 13 have for every seed."""
 
-from autograder.observing.u13.paged_scripts import script_of
+from autograder.observers.u13.paged_scripts import script_of
 
 
 def is_latent(case):

@@ -5,14 +5,14 @@ import pytest
 from autograder.checking.answer_result import PENCIL, REMEMBERS, TWO_ANSWERS
 from autograder.checking.call_memory import CallMemory
 from autograder.checking.exercise_check import Check
-from autograder.checking.judges import EqualTo
+from autograder.checking.judges import ValueJudge
 from autograder.checking.scoring import score_answer
 from tests.answer_bank import make
 
 CASES = [{"rows": rows, "columns": columns} for rows in (2, 3, 5) for columns in (4, 7, 11, 13)]
 CHECK = Check(
     cases=lambda seed: CASES,
-    judge=EqualTo(lambda rows, columns: rows * columns + columns**2 % 5),
+    judge=ValueJudge(lambda rows, columns: rows * columns + columns**2 % 5),
 )
 RIGHT = "rows * columns + columns**2 % 5"
 

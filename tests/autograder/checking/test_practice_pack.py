@@ -8,7 +8,7 @@ import torch
 from autograder import practice_files
 from autograder.checking import practice_pack
 from autograder.checking.exercise_check import Check
-from autograder.checking.judges import Behaviour, EqualTo
+from autograder.checking.judges import ImplementationJudge, ValueJudge
 from autograder.checking.lookup import check_of, practice_check_of
 from autograder.checking.mistakes import Symptom
 from autograder.checking.scoring import score_answer
@@ -26,7 +26,7 @@ def measured(rows, columns):
 NEW_CASES = [{"rows": rows, "columns": 3} for rows in (7, 8)]
 CHECK = Check(
     cases=lambda seed: CASES if seed == 1 else NEW_CASES,
-    judge=EqualTo(
+    judge=ValueJudge(
         measured,
         Symptom("Half. How many bytes?", lambda rows, columns: {"bytes": rows * columns}),
         relative_tolerance=1e-9,
@@ -73,7 +73,7 @@ def test_nothing_is_measured(recorded):
     with pytest.raises(LookupError, match="no practice case is"):
         check.judge.measurement({"rows": 9, "columns": 9})
     assert check.allowed_names == CHECK.allowed_names
-    assert check.lent()((2, 3)) == 6
+    assert check.reference()((2, 3)) == 6
 
 
 def test_new_sizes_are_those_of_another_seed_and_measured_too(recorded):
@@ -99,7 +99,7 @@ def test_a_case_that_an_answer_spoils_is_whole_in_the_next_try(recorded):
 
 
 def test_tensors_that_are_right_are_recorded_for_a_summary(recorded):
-    judge = Behaviour(
+    judge = ImplementationJudge(
         lambda rows, columns: {"total": torch.full((rows,), float(columns))},
         scenarios=(),
     )
@@ -113,9 +113,11 @@ def test_what_a_mistake_gives_in_each_case_is_kept_by_part_and_comes_back(record
         return {"bytes": rows} if columns == 1 else {"ratio": 9.0, "bytes": rows}
 
     mistakes = [Symptom("None. Why?", lambda rows, columns: {}), Symptom("Rows. Why?", only_wide)]
-    judge = EqualTo(measured, *mistakes)
+    judge = ValueJudge(measured, *mistakes)
     (kept,) = recorded(dataclasses.replace(CHECK, judge=judge)).judge.mistakes
-    assert [kept.numbers(case, judge) for case in CASES] == [only_wide(**case) for case in CASES]
+    assert [kept.numbers(case, judge.wrong_numbers) for case in CASES] == [
+        only_wide(**case) for case in CASES
+    ]
     (written,) = practice_pack.read(EXERCISE)["mistakes"]
     assert written["numbers"] == {
         "bytes": [2, 2, 3, 3, 5, 5],
@@ -128,7 +130,7 @@ class Whole:
     """A mistake known by all that it gets wrong: in the narrow cases the last number alone."""
 
     hint: str = "Which of the two is wrong?"
-    is_whole: bool = True
+    is_complete: bool = True
     is_generated: bool = False
 
     def numbers(self, case, judge):
@@ -136,7 +138,9 @@ class Whole:
 
 
 def test_a_mistake_is_known_by_all_its_parts_whichever_comes_first_in_the_pack(recorded):
-    judge = Behaviour(lambda rows, columns: {"first": 0, "last": 0}, Whole(), scenarios=())
+    judge = ImplementationJudge(
+        lambda rows, columns: {"first": 0, "last": 0}, Whole(), scenarios=()
+    )
     check = recorded(dataclasses.replace(CHECK, judge=judge))
 
     def is_known(columns, given):
@@ -157,7 +161,7 @@ def test_last_digits_of_another_machine_write_nothing(recorded):
 
     def written_with(factor):
         before = path.read_bytes()
-        judge = EqualTo(lambda rows, columns: {"bytes": rows, "ratio": rows / 3 * factor})
+        judge = ValueJudge(lambda rows, columns: {"bytes": rows, "ratio": rows / 3 * factor})
         recorded(dataclasses.replace(CHECK, judge=judge))
         return path.read_bytes() != before
 

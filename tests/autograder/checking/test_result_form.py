@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from autograder.checking.fact import Fact
-from autograder.checking.judges import UNREADABLE, Behaviour
+from autograder.checking.judges import UNREADABLE, ImplementationJudge
 from autograder.checking.result_form import (
     LARGEST,
     WrongForm,
@@ -61,7 +61,7 @@ def test_as_many():
 
 
 def judge(facts):
-    return Behaviour(lambda scenario: {}, scenarios=("one", "other"), facts=facts)
+    return ImplementationJudge(lambda scenario: {}, scenarios=("one", "other"), facts=facts)
 
 
 @pytest.mark.parametrize(
@@ -90,4 +90,4 @@ def test_an_error_of_the_measurement_is_no_answers_fault():
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        Behaviour(fails, scenarios=("one",))(CASE, {"n": 0})
+        ImplementationJudge(fails, scenarios=("one",))(CASE, {"n": 0})

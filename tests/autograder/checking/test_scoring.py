@@ -8,7 +8,7 @@ import pytest
 
 from autograder.checking import bounded_call
 from autograder.checking.exercise_check import Check
-from autograder.checking.judges import Behaviour, EqualTo
+from autograder.checking.judges import ImplementationJudge, ValueJudge
 from autograder.checking.lookup import check_of
 from autograder.checking.mistakes import Symptom
 from autograder.checking.scoring import score_answer
@@ -22,11 +22,11 @@ def double(n):
 
 CHECK = Check(
     cases=lambda seed: [{"n": n} for n in range(3, 30)],
-    judge=EqualTo(double, Symptom("You triple it. How often is n taken?", lambda n: 3 * n)),
+    judge=ValueJudge(double, Symptom("You triple it. How often is n taken?", lambda n: 3 * n)),
 )
 PARTS = Check(
     cases=lambda seed: [{"n": n} for n in range(3, 30)],
-    judge=EqualTo(lambda n: {"double": 2 * n, "square": n * n}),
+    judge=ValueJudge(lambda n: {"double": 2 * n, "square": n * n}),
 )
 
 
@@ -104,7 +104,7 @@ SPOILING = {
 @pytest.mark.parametrize("kind", SPOILING)
 def test_an_answer_that_spoils_its_argument_earns_nothing(kind):
     case, source = SPOILING[kind]
-    check = Check(cases=lambda seed: [case], judge=EqualTo(lambda **_: 3))
+    check = Check(cases=lambda seed: [case], judge=ValueJudge(lambda **_: 3))
     verdict = verdict_on(make(source, "f"), check)
     assert verdict.points == 0
     assert f"changes its argument `{next(iter(case))}`" in verdict.sentence
@@ -173,7 +173,7 @@ def test_constant_ratio_is_the_diagnosis(answer, words):
 
 
 def test_a_rounding_is_no_constant_factor():
-    check = dataclasses.replace(CHECK, judge=EqualTo(lambda n: n / 3, relative_tolerance=1e-9))
+    check = dataclasses.replace(CHECK, judge=ValueJudge(lambda n: n / 3, relative_tolerance=1e-9))
     assert verdict_on(lambda n: n / 3 * (1 + 1e-8), check).hint.startswith("Almost:")
 
 
@@ -182,7 +182,7 @@ def test_a_caret_for_a_power_is_asked_about():
 
 
 def test_large_counts_are_compared_exactly():
-    check = Check(cases=lambda seed: [{"n": 2**60}], judge=EqualTo(double))
+    check = Check(cases=lambda seed: [{"n": 2**60}], judge=ValueJudge(double))
     assert verdict_on(lambda n: 2 * n, check).passed
     assert not verdict_on(lambda n: 2 * n + 1, check).passed
     assert not verdict_on(lambda n: 2 * n - 64, check).passed
@@ -190,7 +190,7 @@ def test_large_counts_are_compared_exactly():
 
 def bits_hint(answer, sizes):
     check = Check(
-        cases=lambda seed: [{"n": n} for n in sizes], judge=EqualTo(lambda n: 3 * n * (n + 1))
+        cases=lambda seed: [{"n": n} for n in sizes], judge=ValueJudge(lambda n: 3 * n * (n + 1))
     )
     return verdict_on(answer, check).hint
 
@@ -233,7 +233,7 @@ def test_unknown_mistake_asks_for_a_case_by_hand():
 def test_hint_that_fits_only_some_failures_yields_to_one_that_fits_all():
     check = Check(
         cases=lambda seed: [{"n": n} for n in (3, 5, 8)],
-        judge=EqualTo(
+        judge=ValueJudge(
             double,
             Symptom("Fits three only?", lambda n: 9),
             Symptom("Fits all?", lambda n: n * n),
@@ -243,7 +243,7 @@ def test_hint_that_fits_only_some_failures_yields_to_one_that_fits_all():
 
 
 def test_what_should_not_be_is_said_in_words():
-    judge = Behaviour(
+    judge = ImplementationJudge(
         lambda n: {"wrong": 0, "size": n},
         labels={"wrong": "The weights are wrong.", "size": "the size"},
     )
@@ -292,7 +292,7 @@ def test_a_near_miss_is_not_blamed_on_a_division():
 def test_of_two_mistakes_of_an_implementation_the_first_is_asked_about():
     check = Check(
         cases=lambda seed: [{"n": n} for n in range(8)],
-        judge=Behaviour(
+        judge=ImplementationJudge(
             lambda n: {"results": n, "hooks": 0},
             Symptom("Who takes the hooks away?", lambda n: {"results": n, "hooks": 1}),
             Symptom("Which result?", lambda n: {"results": n + 1}),
@@ -305,7 +305,7 @@ def test_of_two_mistakes_of_an_implementation_the_first_is_asked_about():
 
 
 def test_numbers_of_an_implementation_count_together():
-    judge = EqualTo(lambda n: {"wrong": 0, "saved_bytes": n}, together=True)
+    judge = ValueJudge(lambda n: {"wrong": 0, "saved_bytes": n}, together=True)
     check = Check(cases=CHECK.cases, judge=judge)
     right = verdict_on(lambda n: {"wrong": 0, "saved_bytes": n}, check)
     half = verdict_on(lambda n: {"wrong": 0, "saved_bytes": 2 * n}, check)
@@ -324,7 +324,7 @@ def observed(answer, case):
 
 SCENARIOS = Check(
     cases=lambda seed: [{"scenario": name, "n": n} for name in ("low", "high") for n in (2, 4)],
-    judge=Behaviour(
+    judge=ImplementationJudge(
         lambda scenario, n: {"kept": n},
         Symptom("Everything is kept. What may go?", lambda scenario, n: {"kept": 9}),
         scenarios=("low", "high"),
@@ -348,7 +348,7 @@ SCENARIOS = Check(
     ids=["a number", "a scenario", "a number before a scenario", "a place"],
 )
 def test_an_exercise_asks_where_no_mistake_is_known(kept, made, hint):
-    judge = Behaviour(
+    judge = ImplementationJudge(
         lambda scenario, n: {"kept": n, "made": 0},
         scenarios=("low", "high"),
         questions={"made": "Who makes it?", "high": "What is high?"},
@@ -361,7 +361,7 @@ def test_an_exercise_asks_where_no_mistake_is_known(kept, made, hint):
 
 
 def test_what_is_asked_of_the_first_failure_stands_for_failures_of_several_kinds():
-    judge = Behaviour(
+    judge = ImplementationJudge(
         lambda scenario, n: {"kept": n}, scenarios=("low", "high"), questions={"low": "How low?"}
     )
     check = dataclasses.replace(SCENARIOS, judge=judge)
@@ -369,14 +369,14 @@ def test_what_is_asked_of_the_first_failure_stands_for_failures_of_several_kinds
 
 
 def test_a_mistake_that_is_wrong_in_more_right_cases_than_it_explains_is_no_hint():
-    judge = EqualTo(lambda n: n + 100, Symptom("Is it always 9?", lambda n: 9 if n == 5 else 0))
+    judge = ValueJudge(lambda n: n + 100, Symptom("Is it always 9?", lambda n: 9 if n == 5 else 0))
     check = Check(cases=CHECK.cases, judge=judge)
     assert verdict_on(lambda n: 9 if n == 5 else n + 100, check).hint != "Is it always 9?"
     assert verdict_on(lambda n: 9 if n == 5 else 0, check).hint == "Is it always 9?"
 
 
 def test_nan_is_right_where_it_is_wanted_and_is_recognised_as_a_mistake():
-    judge = EqualTo(lambda x: x, Symptom("Why NaN?", lambda x: math.nan), together=True)
+    judge = ValueJudge(lambda x: x, Symptom("Why NaN?", lambda x: math.nan), together=True)
     assert judge({"x": math.nan}, math.nan).passed
     wrong = judge({"x": math.inf}, math.nan)
     assert tuple(wrong.hints) == ("Why NaN?",)
@@ -417,7 +417,7 @@ def test_an_error_of_observe_itself_is_not_called_raised():
 
 
 def test_a_number_rounded_to_float32_gets_a_hint_on_rounding():
-    judge = Behaviour(lambda x: {"weight": x}, relative_tolerance=1e-12)
+    judge = ImplementationJudge(lambda x: {"weight": x}, relative_tolerance=1e-12)
     assert next(iter(judge({"x": 0.3}, {"weight": 0.3 + 1e-8}).hints)).startswith("Almost:")
     assert not tuple(judge({"x": 0.3}, {"weight": 0.3 + 1e-3}).hints)
 
@@ -430,7 +430,7 @@ def test_of_two_scenarios_that_fail_in_two_ways_the_first_gives_the_hint():
 
 
 def test_without_scenarios_an_error_is_wrong_in_its_case():
-    judge = Behaviour(lambda n: {"kept": n})
+    judge = ImplementationJudge(lambda n: {"kept": n})
     check = Check(cases=CHECK.cases, judge=judge, observe=observed)
     assert verdict_on(lambda n: n, check).passed
     assert verdict_on(lambda n: n // (n - 5), check).points == 0
@@ -454,14 +454,16 @@ def test_errors_of_autograd_have_hints_of_their_own(source, words):
 
 
 def test_numbers_that_look_alike_are_both_shown_in_full():
-    check = dataclasses.replace(CHECK, judge=EqualTo(lambda n: 133252.56306, relative_tolerance=0))
+    check = dataclasses.replace(
+        CHECK, judge=ValueJudge(lambda n: 133252.56306, relative_tolerance=0)
+    )
     verdict = verdict_on(lambda n: 133252.563061, check)
     assert "Expected 133,252.56306, got 133,252.563061" in verdict.sentence
 
 
 def test_the_courses_own_answer_is_called_lent():
     check = check_of("u01-matmul-flops")
-    sentence = verdict_on(check.lent(), check).sentence
+    sentence = verdict_on(check.reference(), check).sentence
     assert "matmul_flops, the course's own: `answer` lends it" in sentence
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from autograder import catalogue
 from autograder.checking import practice_pack
-from autograder.checking.judges import Behaviour
+from autograder.checking.judges import ImplementationJudge
 from autograder.checking.lookup import check_of, graded_check_of, practice_check_of
 from autograder.checking.mistakes import Symptom
 from autograder.checking.plain_data import pack
@@ -108,7 +108,7 @@ def test_every_symptom_is_in_the_answer_bank(exercise: str):
 @pytest.mark.parametrize("exercise", ANSWER_BANKS)
 def test_questions_are_asked_of_what_there_is(exercise: str):
     check = graded_check_of(exercise)
-    if isinstance(check.judge, Behaviour):  # numbers have their questions with them
+    if isinstance(check.judge, ImplementationJudge):  # numbers have their questions with them
         there = set(check.judge.scenarios)
     else:
         there = {name for case in check.cases(OTHER_SEEDS[0]) for name in check.judge.wanted(case)}

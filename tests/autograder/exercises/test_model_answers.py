@@ -1,6 +1,6 @@
 """The model answers of the text masters, and the mistakes that are made of them."""
 
-from autograder.checking.judges import EqualTo
+from autograder.checking.judges import ValueJudge
 from autograder.checking.mistakes import ONLY
 from autograder.exercises import model_answers
 from autograder.exercises.model_answers import (
@@ -37,22 +37,22 @@ def test_an_exercise_without_mistakes_has_those_that_are_generated(monkeypatch):
 
 
 CASE = {"rows": 2, "inner": 3, "columns": 5}
-JUDGE = EqualTo(lambda rows, inner, columns: {"forward_flops": 60, "backward_flops": 120})
+JUDGE = ValueJudge(lambda rows, inner, columns: {"forward_flops": 60, "backward_flops": 120})
 
 
-def changed(old, new, shows=()):
+def changed(old, new, known_by=()):
     source = Change(old, new).candidates(model_source(EXERCISE))[0]
-    return ChangedAnswer(EXERCISE, "Why?", source, shows=shows)
+    return ChangedAnswer(EXERCISE, "Why?", source, known_by=known_by)
 
 
-def numbers_of(old, new, shows=()):
-    return changed(old, new, shows).numbers(CASE, JUDGE)
+def numbers_of(old, new, known_by=()):
+    return changed(old, new, known_by).numbers(CASE, JUDGE.wrong_numbers)
 
 
 def test_an_edited_answer_is_known_by_the_numbers_that_it_gets_wrong():
     assert numbers_of("2 * one_product", "one_product") == {"backward_flops": 60}
     assert numbers_of(FORWARD, "rows") == {"forward_flops": 2, "backward_flops": 4}
-    assert numbers_of(FORWARD, "rows", shows=("forward_flops",)) == {"forward_flops": 2}
+    assert numbers_of(FORWARD, "rows", known_by=("forward_flops",)) == {"forward_flops": 2}
 
 
 def test_an_edit_that_raises_is_known_by_nothing():
@@ -62,9 +62,9 @@ def test_an_edit_that_raises_is_known_by_nothing():
 
 def test_each_case_runs_an_edit_once(monkeypatch):
     mistake = changed(FORWARD, "rows")
-    first = mistake.numbers(CASE, JUDGE)
+    first = mistake.numbers(CASE, JUDGE.wrong_numbers)
     monkeypatch.setattr(model_answers, "observe_within_limits", None)
-    assert mistake.numbers(CASE, JUDGE) == first
+    assert mistake.numbers(CASE, JUDGE.wrong_numbers) == first
 
 
 def test_a_generated_mistake_without_end_is_not_tried_again(monkeypatch):
@@ -73,9 +73,9 @@ def test_a_generated_mistake_without_end_is_not_tried_again(monkeypatch):
         "def matmul_flops(rows, inner, columns):\n    while inner == 3:\n        pass\n    return 7"
     )
     mistake = ChangedAnswer(EXERCISE, "Why?", source, is_generated=True)
-    judge = EqualTo(lambda rows, inner, columns: 60)
-    assert mistake.numbers(CASE | {"inner": 4}, judge) == {ONLY: 7}
-    assert mistake.numbers(CASE, judge) == {}
+    judge = ValueJudge(lambda rows, inner, columns: 60)
+    assert mistake.numbers(CASE | {"inner": 4}, judge.wrong_numbers) == {ONLY: 7}
+    assert mistake.numbers(CASE, judge.wrong_numbers) == {}
     monkeypatch.setattr(model_answers, "observe_within_limits", None)
-    assert mistake.numbers(CASE | {"inner": 5}, judge) == {}
+    assert mistake.numbers(CASE | {"inner": 5}, judge.wrong_numbers) == {}
     assert mistake.endless == [CASE]

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from autograder.checking.exercise_check import Check
-from autograder.checking.judges import EqualTo
+from autograder.checking.judges import ValueJudge
 from autograder.grading import measurement_cache
 
 CASES = [{"shape": (2, 3)}, {"shape": (4, 5)}]
@@ -27,7 +27,7 @@ def measuring():
         seen.append(shape)
         return {"bytes": 4 * shape[0] * shape[1], "share": 1 / 3}
 
-    return Check(cases=lambda seed: CASES, judge=EqualTo(measure)), seen
+    return Check(cases=lambda seed: CASES, judge=ValueJudge(measure)), seen
 
 
 def judged(check):

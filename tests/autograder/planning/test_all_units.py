@@ -8,7 +8,7 @@ from autograder import catalogue
 from autograder.exercises.model_answers import model_answer
 from autograder.files import write_whole
 from autograder.planning.folder import FRONT
-from autograder.planning.own_code import module_source
+from autograder.planning.function_source import module_source
 from course_utils.configs import machine_of, preset
 from course_utils.planner import COURSE_FUNCTIONS, MISSION, Report
 from tests.autograder.planning.test_plan import imported

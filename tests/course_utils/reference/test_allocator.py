@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from autograder.exercises.u04 import allocator_cases
-from autograder.observing.u04.allocator import requests_of
+from autograder.observers.u04.allocator import requests_of
 from course_utils.configs import RunConfig, precision, preset
 from course_utils.instruments import fake_tensors, trace_memory
 from course_utils.reference import Training

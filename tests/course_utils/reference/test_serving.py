@@ -14,7 +14,7 @@ from course_utils.reference.latent_decode import expanded_attention, latent_atte
 from course_utils.reference.paged_cache import PagedCache
 from course_utils.reference.served_model import ServedModel
 from course_utils.reference.speculation import speculate, speculative_rule
-from course_utils.reference.tiny_text import DRAFT, MODEL, TEXT, ids_of, text_of, trained
+from course_utils.reference.toy_models import DRAFT, MODEL, TEXT, ids_of, text_of, trained
 
 SIZES = ModelConfig(
     num_layers=2, hidden_size=24, num_heads=6, num_kv_heads=2, ffn_size=40, vocab_size=51

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from course_utils.distributed import ClusterRun, Comm, Handle, Link, Network, VirtualCluster
 from course_utils.formulas.sharding import step_sent_bytes
 from course_utils.instruments import trace_memory
+from course_utils.reference.naive_sharding import KeptLinear, all_reduced_step, waiting_step
 from course_utils.reference.sharding import (
     FlatShard,
     ShardedLinear,
@@ -17,7 +18,6 @@ from course_utils.reference.sharding import (
     prefetched_step,
     sharded_step,
 )
-from course_utils.reference.unhidden_sharding import KeptLinear, all_reduced_step, waiting_step
 
 NUM_STEPS, NUM_RANKS = 3, 4
 

@@ -16,7 +16,7 @@ from course_utils.formulas.attention_tiles import (
     document_tiles,
     visited_tiles,
 )
-from course_utils.instruments import Machine, count_flops, count_saved_bytes
+from course_utils.instruments import TwoLevelMemory, count_flops, count_saved_bytes
 from course_utils.reference import tiled_attention
 from course_utils.reference.flash import flash_attention
 from course_utils.reference.online_softmax import merge, online_softmax
@@ -44,7 +44,7 @@ def test_result_and_traffic(name, sizes):
     n, m, d, block_q, block_k = sizes
     q, k, v = attention(n, m, d)
     wanted, wanted_lse = tiled_attention.exact_attention(q, k, v)
-    out, lse, machine = zeros(n, d), zeros(n), Machine()
+    out, lse, machine = zeros(n, d), zeros(n), TwoLevelMemory()
     if name == "materialised":
         tensors, program = [q, k, v, zeros(n, m), zeros(n, m), out], "materialised_forward"
     else:
@@ -66,7 +66,7 @@ def test_backward_on_the_machine(sizes):
     out, lse = tiled_attention.exact_attention(q, k, v)
     upstream = torch.linspace(1, 2, n * d, dtype=torch.float64).view(n, d)
     out.backward(upstream)
-    grads, machine = [zeros(n, d), zeros(m, d), zeros(m, d)], Machine()
+    grads, machine = [zeros(n, d), zeros(m, d), zeros(m, d)], TwoLevelMemory()
     tensors = [*(t.detach() for t in (q, k, v, out, lse)), upstream, zeros(n), *grads]
     arrays = [machine.slow(each) for each in tensors]
     tiled_attention.flash_backward(machine, arrays, block_q, block_k)
@@ -195,7 +195,9 @@ def test_golden_bytes_and_flops_of_flash_attention():
 @pytest.mark.parametrize(("block_k", "capacity", "peak"), [(8, 1_280, 960), (16, 1_920, 1_344)])
 def test_golden_numbers_in_fast_memory(block_k, capacity, peak):
     n, m, d, block_q = 64, 96, 8, 16
-    machine = Machine(4 * block_q * d + 2 * block_k * d + 4 * block_q * block_k + 8 * block_q)
+    machine = TwoLevelMemory(
+        4 * block_q * d + 2 * block_k * d + 4 * block_q * block_k + 8 * block_q
+    )
     arrays = [machine.slow(each) for each in (*attention(n, m, d), zeros(n, d), zeros(n))]
     model_answer("u06-forward")(machine, arrays, block_q, block_k)
     assert (machine.capacity, machine.peak_elements) == (capacity, peak)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from course_utils import colours
-from course_utils.instruments import Machine
+from course_utils.instruments import TwoLevelMemory
 from course_utils.reference.tiled_attention import flash_forward, flash_forward_keys_outer
 from course_utils.show import blocks_and_traffic, tile_walk
 from tests.course_utils.show.texts import overlapping_texts
@@ -12,7 +12,7 @@ from tests.course_utils.show.texts import overlapping_texts
 
 def walked(program, capacity=None):
     """Four queries and six keys of two numbers, in tiles of 2 x 2."""
-    machine = Machine(capacity)
+    machine = TwoLevelMemory(capacity)
     shapes = {"q": (4, 2), "k": (6, 2), "v": (6, 2), "out": (4, 2), "lse": (4,)}
     tensors = {name: torch.ones(shape, dtype=torch.float64) for name, shape in shapes.items()}
     program(machine, [machine.slow(t, name) for name, t in tensors.items()], 2, 2)

@@ -487,7 +487,7 @@ FORGERIES += [
         hidden("""
         names = {c.__name__: c for c in object.__subclasses__()}
         held = [names["StudentProcess"].reply.__globals__]
-        held[0]["find_objection"].__globals__["borrowed_code"].find_borrowed = lambda *a, **k: None
+        held[0]["find_objection"].__globals__["uses_reference"].find_borrowed = lambda *a, **k: None
         held[0]["find_objection"] = lambda *a, **k: None
         from course_utils.formulas.tensors import tensor_bytes
         """),

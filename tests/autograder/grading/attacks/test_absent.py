@@ -61,7 +61,7 @@ ANSWERS = {
             name
             for item in unit.exercises
             if not item.manual
-            for name in practice_check_of(item.id).answers
+            for name in practice_check_of(item.id).give_away
         }
     )
     for unit in catalogue.units()

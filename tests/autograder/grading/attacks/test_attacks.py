@@ -24,8 +24,8 @@ from autograder.grading import task
 from autograder.grading.sandbox import channel, student_process
 from autograder.grading.sandbox.student_process import StudentProcess
 from autograder.grading.session import Limits
-from autograder.observing import rank_log
-from autograder.observing.u03.fused_gate import inputs_of
+from autograder.observers import rank_log
+from autograder.observers.u03.fused_gate import inputs_of
 from tests.autograder.grading.attacks.bank import (
     EVERY,
     FORGE,
@@ -224,7 +224,7 @@ def cells_of(outcome):
 def test_what_the_forgeries_replace_exists():
     """The names in the bank are those of the grader; with others a forgery would be harmless."""
     reached = StudentProcess.reply.__globals__
-    assert callable(reached["find_objection"].__globals__["borrowed_code"].find_borrowed)
+    assert callable(reached["find_objection"].__globals__["uses_reference"].find_borrowed)
     assert reached["bounded_call"] is bounded_call
     assert callable(bounded_call.plain_data.pack)
     assert callable(bounded_call.plain_data._Packer.encode)

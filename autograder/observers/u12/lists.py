@@ -1,0 +1,86 @@
+"""The lists of a schedule as they came, and what the simulator of pipelines makes of them."""
+
+from typing import Any
+
+from autograder.checking.exercise_check import Case, call
+from autograder.checking.fact import Fact
+from autograder.checking.plain_data import Plain, describe
+from autograder.observers.tools import errors_as_data
+from course_utils.configs import Placement
+from course_utils.instruments import PassSeconds, PipelineRun, simulate_pipeline
+
+TIMES = 4  # an answer with that many times the actions is not followed
+
+
+@errors_as_data
+def observe(answer: Any, case: Case) -> Plain:
+    """The student's lists.
+
+    Raises:
+        TypeError: If it is no list of lists.
+    """
+    sizes = {name: each for name, each in case.items() if name != "scenario"}
+    schedule: Any = call(answer, sizes)
+    if schedule is None:
+        raise TypeError("wanted a list of actions for each stage, got nothing")
+    if not isinstance(schedule, list | tuple):
+        raise TypeError(f"wanted a list of actions for each stage, got {describe(schedule)}")
+    for each in schedule:
+        if not isinstance(each, list | tuple):
+            raise TypeError(f"wanted a list of actions for each stage, got {describe(each)} in it")
+    return [[*each] for each in schedule]
+
+
+def follow(case: Case, schedule: Plain, seconds: PassSeconds | None = None) -> PipelineRun:
+    """What the lists of the stages come to; those that are too many are left out."""
+    placement = Placement(case["num_stages"], case.get("num_chunks", 1))
+    most = TIMES * 3 * case["num_micro_batches"] * placement.num_chunks
+    lists = [each[:most] for each in schedule[: placement.num_stages]]
+    lists += [[] for _ in range(placement.num_stages - len(lists))]
+    return simulate_pipeline(lists, case["num_micro_batches"], placement, seconds)
+
+
+def num_lists(observed: Plain) -> Fact:
+    """Lists that came."""
+    return Fact(
+        "lists",
+        len(observed),
+        "lists, one for each stage",
+        "How many lists does a schedule have?",
+    )
+
+
+def unknown(run: PipelineRun, ask: str) -> Fact:
+    """What nobody can follow."""
+    return Fact("unknown", len(run.unknown), "entries other than actions of this pipeline", ask)
+
+
+def repeated(run: PipelineRun, ask: str) -> Fact:
+    """What is done already."""
+    return Fact("repeated", len(run.repeated), "actions that occur twice", ask)
+
+
+def missing(run: PipelineRun, ask: str) -> Fact:
+    """What is left to do."""
+    return Fact("missing", len(run.missing), "actions that are missing", ask)
+
+
+def waiting(
+    run: PipelineRun,
+    ask: str = "Your stages wait for each other. Which action does one of them wait for, and what "
+    "comes before it on its stage?",
+) -> Fact:
+    """Actions that never begin."""
+    label = "A deadlock: the caption of your picture names the actions that wait."
+    return Fact("waiting", len(run.waiting), label, ask)
+
+
+def step_seconds(run: PipelineRun, ask: str) -> Fact:
+    """How long the step takes."""
+    return Fact("seconds", int(run.seconds), "seconds of the step", ask)
+
+
+def held(run: PipelineRun, stage: int, right: Plain, ask: str) -> Fact:
+    """The most passes that a stage holds; one that holds less than it may is right."""
+    name, most = f"held_{stage}", max((number for _, number in run.flights(stage)), default=0)
+    return Fact(name, max(most, right[name]), f"passes in flight on stage {stage}", ask)

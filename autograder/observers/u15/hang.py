@@ -1,0 +1,78 @@
+"""What is observed of a backward pass in which a rank may have no rows."""
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from autograder.checking.exercise_check import Case
+from autograder.checking.fact import Fact
+from autograder.checking.plain_data import Plain
+from autograder.observers.after_backward import length, length_on_last, wrong_ranks
+from autograder.observers.comparing import num_changed
+from autograder.observers.on_ranks import bytes_in_calls, calls_made, cluster_of, most_calls
+from autograder.observers.replay import forged, replay
+from autograder.observers.tools import errors_as_data
+from autograder.observers.u15.on_models import (
+    fill_gradients,
+    gradients_after,
+    layers_of,
+    missing,
+    rows_of,
+)
+
+
+def model_of(case: Case, rank: int) -> nn.Module:
+    """Two layers, with gradients from before or without."""
+    model = layers_of([case["width"], case["width"] + 1, 2], case["width"])
+    if case["has_gradients"]:
+        fill_gradients(model, rank)
+    return model
+
+
+def batch_of(case: Case) -> Tensor:
+    """All rows, the same on every rank."""
+    return rows_of(case["num_rows"], case["width"], case["num_rows"])
+
+
+@errors_as_data
+def observe(answer: Any, case: Case) -> dict[str, Any]:
+    """Gradients of all ranks, whether the batch is as it was, and what each rank did."""
+    ranks = range(case["num_ranks"])
+    batches = [batch_of(case) for _ in ranks]
+    models = [model_of(case, rank) for rank in ranks]
+    observed = gradients_after(answer, models, [(each,) for each in batches])
+    return {name: observed[name] for name in ("gradients", "logs")} | {
+        "changed_batches": num_changed(batches, [batch_of(case) for _ in ranks])
+    }
+
+
+def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
+    """Gradients against those of the whole batch, and what was sent for them."""
+    run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
+    gradients, whole = observed["gradients"], right["gradients"]
+    return [
+        forged(forged_calls),
+        missing(
+            gradients,
+            whole,
+            "A gradient is None at the end. On which ranks? What belongs there?",
+        ),
+        calls_made(
+            most_calls(run),
+            "How many calls does each rank make, and how many parameters are there?",
+        ),
+        bytes_in_calls(run),
+        length(
+            gradients,
+            "Is every row in exactly one rank's share, and what is its loss divided by?",
+        ),
+        length_on_last(gradients),
+        wrong_ranks(gradients, whole),
+        Fact(
+            "changed_batches",
+            observed["changed_batches"],
+            "ranks on which the batch has changed",
+            "`rows` should hold the same numbers afterwards. Which of your operations writes into "
+            "that tensor or into a view of it?",
+        ),
+    ]
