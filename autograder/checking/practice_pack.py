@@ -23,7 +23,7 @@ from autograder.checking.mistakes import Number, Numbers, Recorded
 from autograder.checking.plain_data import Message, Plain
 
 ROOT = Path(__file__).parents[2]
-KEPT = ("fallback", "answers", "allowed_names", "forbidden_modules")
+KEPT = ("fallback", "give_away", "allowed_names", "forbidden_modules")
 OF_MISTAKE = ("hint", "is_complete", "is_generated")
 OF_JUDGE = ("relative_tolerance", "questions")
 
