@@ -4,7 +4,9 @@ They hold a small exercise that works, so that every part can be run before it i
 """
 
 import argparse
+import ast
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,13 +16,13 @@ from autograder.files import write_whole
 
 ROOT = Path(__file__).parents[2]
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-RECAP = "# %% [markdown]\n# ## Recap"
+LAST_PARTS = re.compile(r"^# %% \[markdown\].*\n# ## (Extras|What you know now)$", re.MULTILINE)
 
 CELLS = '''\
 # %% A title of its own [markdown] exercise="{id}" points=2 minutes=5 difficulty=2 importance=3
 # **Write** `{function}`: what it computes, with its unit, an `int`.
 #
-# *Worked case:* 2 rows of 3 numbers: **12** bytes.
+# *By hand:* 2 rows of 3 numbers: **12** bytes.
 
 
 # %% solution="{id}"
@@ -104,8 +106,8 @@ NEXT = """\
   {mistakes}   (questions, and changes of the model answer)
   {check}   (cases, measurement)
   {bank}   (which kinds of cases there are for every seed)
-Its cells stand before the recap, or at the master's end: move them to their place. In a unit that
-students have already, add extra=true to its card, or the maximum grows for all.
+Its cells stand before the extras and the recap: move them to their place. In a unit that students
+have already, add extra=true to its card, or the maximum grows for all.
 then  make build UNIT={number}
 then  .venv/bin/python -m tests.ledger {id}
 and   ALL_ANSWERS=1 make test ARGS="tests/autograder/exercises -k {id}"
@@ -136,6 +138,7 @@ def make_exercise(root: Path, unit: str, name: str) -> str:
     _add_cells(master, CELLS.format(**words))
     write_whole(mistakes, f"{_text(mistakes)}{MISTAKES.format(**words)}".lstrip())
     write_whole(check, f"{_with_imports(_text(check))}{CHECK.format(**words)}")
+    _sort_imports(check)
     write_whole(bank, f"{_without_end(bank)}{FEATURES.format(**words)}")
     paths = {"master": master, "mistakes": mistakes, "check": check, "bank": bank}
     where = {name: path.relative_to(root) for name, path in paths.items()}
@@ -162,17 +165,36 @@ def _with_imports(module: str) -> str:
     """A unit's module with what a new check needs, after its docstring."""
     if not module:
         return f'"""The checks of a unit."""\n\n{IMPORTS}'
-    known = set(module.splitlines())
-    new = "\n".join(line for line in IMPORTS.splitlines() if line and line not in known)
+    known = set(_imported(module))
+    new = "".join(f"{line}\n" for line in _imported(IMPORTS) if line not in known)
     front, end, rest = module.partition('"""\n')
     return f"{front}{end}\n{new}{rest}" if new else module
 
 
+def _imported(module: str) -> list[str]:
+    """The imports of a module, with one name in each."""
+    return [
+        ast.unparse(ast.ImportFrom(each.module, [name], each.level))
+        if isinstance(each, ast.ImportFrom)
+        else ast.unparse(ast.Import([name]))
+        for each in ast.parse(module).body
+        if isinstance(each, ast.Import | ast.ImportFrom)
+        for name in each.names
+    ]
+
+
+def _sort_imports(path: Path) -> None:
+    """Put the imports of a module in order, as `make lint` wants them."""
+    command = [sys.executable, "-m", "ruff", "check", "--quiet", "--select", "I", "--fix", path]
+    subprocess.run(command, check=False)
+
+
 def _add_cells(master: Path, cells: str) -> None:
-    """Put cells before the recap of a master, or at its end."""
+    """Put cells before the extras of a master, or before its recap where it has none."""
     text = master.read_text(encoding="utf-8")
-    before, recap, after = text.partition(RECAP)
-    write_whole(master, f"{before.rstrip()}\n\n{cells}{recap}{after}".rstrip() + "\n")
+    found = LAST_PARTS.search(text)
+    end = found.start() if found else len(text)
+    write_whole(master, f"{text[:end].rstrip()}\n\n{cells}\n{text[end:]}".rstrip() + "\n")
 
 
 def main(arguments: list[str] | None = None) -> int:

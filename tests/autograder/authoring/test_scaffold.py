@@ -55,7 +55,17 @@ def test_a_new_exercise_works_at_once(course):
     assert done.stdout.split() == ["u00-tensor-words", "2.0", "5", "2"], done.stderr
     check = (course / "autograder" / "exercises" / "u00.py").read_text(encoding="utf-8")
     assert check.rstrip().endswith('dtype=torch.bfloat16, device="meta").nbytes')
-    assert check.count("\nimport torch\n") == 1
+    assert check.count("import Case") == 1  # beside what the module had of it
+
+
+def test_its_cells_come_before_the_extras_and_the_recap(course):
+    make_exercise(course, "08", "epoch-steps")
+    master = (course / "solutions" / "08_batch_size" / "08_batch_size.py").read_text()
+    places = [master.index(each) for each in ("u08-epoch-steps", "# ## Extras", "# ## What you")]
+    assert places == sorted(places)
+    module = course / "autograder" / "exercises" / "u08.py"
+    command = [sys.executable, "-m", "ruff", "check", "--config", ROOT / "pyproject.toml", module]
+    assert subprocess.run(command, check=False, capture_output=True).returncode == 0
 
 
 def test_nothing_is_overwritten(course):
