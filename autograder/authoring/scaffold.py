@@ -185,7 +185,17 @@ def _imported(module: str) -> list[str]:
 
 def _sort_imports(path: Path) -> None:
     """Put the imports of a module in order, as `make lint` wants them."""
-    command = [sys.executable, "-m", "ruff", "check", "--quiet", "--select", "I", "--fix", path]
+    command = [
+        sys.executable,
+        "-m",
+        "ruff",
+        "check",
+        "--quiet",
+        "--select",
+        "I",
+        "--fix",
+        str(path),
+    ]
     subprocess.run(command, check=False)
 
 
