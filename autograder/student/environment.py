@@ -18,10 +18,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from autograder.student.errors import CommandError, say
+from autograder.commands import ROOT, CommandError, say
 from autograder.student.reasons import AGAIN, SPACE, complaint_about, explain, this_machine
 
-ROOT = Path(__file__).resolve().parents[2]
 # The log is that of the last step, in full, and what one command at a time locks.
 STAMP, LOG = ".venv/stamp", ".venv.log"
 

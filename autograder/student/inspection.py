@@ -10,7 +10,7 @@ from nbformat import NotebookNode
 from autograder import catalogue
 from autograder.catalogue import Exercise
 from autograder.cells import cell_key, is_solution, nbgrader_metadata
-from autograder.student.errors import CommandError
+from autograder.commands import CommandError
 
 
 def refuse_other_unit(unit: str, fresh: NotebookNode, mine: NotebookNode) -> None:

@@ -25,11 +25,10 @@ from typing import Any
 
 import zmq
 
+from autograder.commands import ROOT, CommandError, find_unit, port_number, say, units_in
 from autograder.startup import hurry
-from autograder.student.environment import ROOT
-from autograder.student.errors import CommandError, say
 from autograder.student.outdated import outdated_units
-from autograder.student.work_folder import copy_missing_units, find_unit, units_in
+from autograder.student.work_folder import copy_missing_units
 
 SETTINGS = Path(__file__).resolve().parent / "jupyter"
 DEFAULT_PORT = 8888
@@ -172,13 +171,6 @@ def serve(root: Path, profile: str, page: str, port: int | None, farewell: str =
     server.io_loop.add_callback(announce, server, page, port)
     server.start()
     say(farewell or f"JupyterLab is stopped; your work is in {options['ServerApp.root_dir']}")
-
-
-def port_number(text: str) -> int:
-    """A valid port, from the command line."""
-    if not text.isdigit() or not 0 < int(text) < 2**16:
-        raise argparse.ArgumentTypeError(f"wanted a port from 1 to 65535, got {text!r}")
-    return int(text)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:

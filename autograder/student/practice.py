@@ -12,10 +12,8 @@ from typing import Any
 
 from autograder import catalogue, practice_files, progress_file
 from autograder.catalogue import Exercise
-from autograder.student.environment import ROOT
-from autograder.student.errors import CommandError
+from autograder.commands import ROOT, CommandError, find_unit
 from autograder.student.submit import unit_and_cell
-from autograder.student.work_folder import find_unit
 
 
 def practise(root: Path, work: Path, wanted: str, exercise: str = "") -> list[Exercise]:

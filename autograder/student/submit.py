@@ -18,11 +18,9 @@ from nbformat import NotebookNode
 
 from autograder import progress_file
 from autograder.cells import cell_key, is_solution
+from autograder.commands import ROOT, CommandError, find_unit
 from autograder.files import replacing, write_whole
 from autograder.student import inspection, merge_answers
-from autograder.student.environment import ROOT
-from autograder.student.errors import CommandError
-from autograder.student.work_folder import find_unit
 
 
 class WorkFolder:

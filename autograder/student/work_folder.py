@@ -13,32 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from autograder import progress_file
-from autograder.student.errors import CommandError
-
-UNIT_PATTERN = "[0-9][0-9]_*"
-
-
-def units_in(folder: Path) -> list[Path]:
-    """The unit folders, in the order of their numbers."""
-    return sorted(entry for entry in folder.glob(UNIT_PATTERN) if entry.is_dir())
-
-
-def find_unit(folder: Path, wanted: str) -> str:
-    """The name of a unit, from "1", "01" or the whole name.
-
-    Raises:
-        CommandError: If there is none or more than one.
-    """
-    names = [unit.name for unit in units_in(folder)]
-    number = wanted.zfill(2) if wanted.isdigit() else wanted
-    found = [name for name in names if name == wanted] or [
-        name for name in names if name.startswith(number + "_")
-    ]
-    if len(found) != 1:
-        there = ", ".join(names) or "none yet"
-        wrong = f"There is no unit `{wanted}`" if wanted else "No unit is named"
-        raise CommandError(f"{wrong}: name one of these, or its number, as in `UNIT=01`: {there}.")
-    return found[0]
+from autograder.commands import CommandError, units_in
 
 
 def copy_missing_units(notebooks: Path, work: Path) -> list[str]:

@@ -19,9 +19,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from autograder.commands import CommandError
 from autograder.student import environment
 from autograder.student.environment import LOG, NAMED, STAMP, ensure, is_ready, run
-from autograder.student.errors import CommandError
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 STUDENT = REPOSITORY / "autograder" / "student"
@@ -148,7 +148,7 @@ def test_the_students_copy_says_what_it_lacks(tmp_path: Path) -> None:
 
 
 def test_python_3_8_can_read_what_refuses_it() -> None:
-    for name in ("environment", "reasons", "errors"):
+    for name in ("environment", "reasons"):
         ast.parse((STUDENT / f"{name}.py").read_text("utf-8"), feature_version=(3, 8))
 
 

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from autograder.commands import CommandError
 from autograder.student import launch
-from autograder.student.errors import CommandError
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 NOTEBOOK = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}

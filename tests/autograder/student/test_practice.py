@@ -6,8 +6,8 @@ import math
 import pytest
 
 from autograder import check, progress_file
+from autograder.commands import CommandError
 from autograder.student import practice
-from autograder.student.errors import CommandError
 from tests.notebooks.filling import ROOT
 
 EXERCISE = "u00-tensor-bytes"

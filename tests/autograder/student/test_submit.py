@@ -9,7 +9,7 @@ import sys
 import nbformat
 import pytest
 
-from autograder.student.errors import CommandError
+from autograder.commands import CommandError
 from autograder.student.submit import WorkFolder, main, unit_and_cell
 from tests.notebooks.filling import ROOT, UNITS, filled, solved
 

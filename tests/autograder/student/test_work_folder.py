@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from autograder.commands import CommandError
 from autograder.student import work_folder
-from autograder.student.errors import CommandError
-from autograder.student.work_folder import copy_missing_units, find_unit
+from autograder.student.work_folder import copy_missing_units
 
 
 @pytest.fixture
@@ -78,13 +78,3 @@ def test_a_file_in_the_place_of_a_folder_is_one_sentence(
     with pytest.raises(CommandError, match=r"cannot be written .* move away what is in its place"):
         copy_missing_units(notebooks, tmp_path / "work")
     assert (tmp_path / blocked).read_text() == "in the way"
-
-
-@pytest.mark.parametrize("wanted", ["1", "01", "01_flops"])
-def test_a_unit_is_found_by_number_or_name(notebooks: Path, wanted: str) -> None:
-    assert find_unit(notebooks, wanted) == "01_flops"
-
-
-def test_an_unknown_unit_is_answered_with_the_list(notebooks: Path) -> None:
-    with pytest.raises(CommandError, match=r"no unit `7`.*00_start_here, 01_flops"):
-        find_unit(notebooks, "7")
