@@ -15,8 +15,6 @@ from autograder.authoring import publishing
 from autograder.authoring.publishing import git, student_repository
 from autograder.authoring.student_files import INSTALL, files_for_students
 from autograder.grading.intake.merge import merge
-from tests.autograder.secrets import RECORDED, TEACHES, model_trees, said_of, secrets_of, words
-from tests.autograder.secrets import syntax_trees as trees_of
 from tests.notebooks.filling import ROOT, UNITS
 
 REPO = "somebody/course"
@@ -45,29 +43,12 @@ def test_it_has_the_files_of_the_bundle_and_what_to_ignore(repository):
             assert (repository / name).read_bytes() == content
 
 
-@pytest.fixture(scope="module")
-def trees(repository, notebooks):
-    """The syntax trees of all functions in it, but for what the course teaches."""
-    code = [cell.source for each in notebooks.values() for cell in each.cells if "outputs" in cell]
-    for path in repository.rglob("*.py"):
-        if not TEACHES & set(path.relative_to(repository).parts):
-            code.append(path.read_text("utf-8"))
-    return {tree for each in code for tree in trees_of(each)}
-
-
-@pytest.mark.parametrize("exercise", RECORDED)
-def test_no_model_answer_is_in_it(trees, exercise):
-    assert not model_trees(exercise) & trees
-
-
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_notebook_is_the_release_and_the_cell_that_installs(notebooks, unit):
     release = nbformat.read(ROOT / "notebooks" / unit / f"{unit}.ipynb", as_version=4)
     title, install, *others = notebooks[unit].cells
     assert [title, *others] == release.cells
     assert f"https://github.com/{REPO}" in install.source
-    text = words("\n".join(cell.source for cell in notebooks[unit].cells))
-    assert [said for secret in secrets_of(unit) for said in said_of(secret) if said in text] == []
 
 
 def test_a_notebook_that_is_handed_in_from_there_is_graded_without_a_remark(notebooks):

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -191,19 +192,15 @@ def test_the_makefile_says_when_a_python_was_named(tmp_path: Path) -> None:
 def test_two_at_once_install_once(
     project: Path, steps: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    call, both_have_begun = environment.call, threading.Barrier(3)
+    call, said = environment.call, list[str]()
 
-    def wait(root: Path, *command: str) -> None:
-        if not steps:
-            both_have_begun.wait(60)
+    def wait_for_both(root: Path, *command: str) -> None:
+        while sum(line.startswith("Setting up") for line in said) < 2:
+            time.sleep(0.01)
         call(root, *command)
 
-    def say(line: str) -> None:
-        if line.startswith("Setting up"):
-            threading.Thread(target=both_have_begun.wait, args=(60,)).start()
-
-    monkeypatch.setattr(environment, "call", wait)
-    monkeypatch.setattr(environment, "say", say)
+    monkeypatch.setattr(environment, "call", wait_for_both)
+    monkeypatch.setattr(environment, "say", said.append)
     both = [threading.Thread(target=ensure, args=(project, "student")) for _ in range(2)]
     for each in both:
         each.start()

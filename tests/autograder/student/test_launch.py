@@ -77,13 +77,6 @@ def test_without_a_display_no_browser_is_tried(monkeypatch: pytest.MonkeyPatch) 
     assert not launch.browser_found()
 
 
-def test_every_settings_file_is_json() -> None:
-    files = list(launch.SETTINGS.rglob("*.json"))
-    assert len(files) == 5
-    for file in files:
-        json.loads(file.read_text())
-
-
 # --- Started for real -----------------------------------------------------------------------------
 
 
