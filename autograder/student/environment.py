@@ -11,7 +11,6 @@ pip's cache has kept of the downloads.
 import fcntl
 import hashlib
 import os
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -37,9 +36,13 @@ def python_of(root: Path) -> str:
 
 
 def place_of(root: Path) -> list[str]:
-    """Where the environment is, and its Python's version; what a shell says if that is broken."""
+    """Where the environment is, and its Python's version; nothing if that does not start."""
     command = [python_of(root), "-ISc", "import sys; print('%d.%d' % sys.version_info[:2])"]
-    return [str(root), subprocess.getoutput(shlex.join(command), errors="replace")]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return [str(root), done.stdout.strip()]
+    except OSError:
+        return []
 
 
 def pins_of(root: Path) -> str:
@@ -58,7 +61,7 @@ def read_stamp(root: Path) -> list[str]:
     """Pins and profile of a complete environment, if it is in its place and has its Python."""
     stamp, place = root / STAMP, place_of(root)
     lines = os.fsdecode(stamp.read_bytes()).split("\n") if stamp.is_file() else []
-    is_right = NAMED not in os.environ or place[1] == "{}.{}".format(*sys.version_info)
+    is_right = NAMED not in os.environ or place[1:] == ["{}.{}".format(*sys.version_info)]
     return lines[2:] if is_right and lines[:2] == place else []
 
 
