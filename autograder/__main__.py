@@ -63,11 +63,15 @@ COMMANDS = {
     "exercise": ("dev", ["-m autograder.authoring.scaffold"], "the files of a new exercise"),
     "student-repository": (
         "dev",
-        ["-m autograder.authoring.student_repository"],
+        ["-m autograder.authoring.publishing repository"],
         "what students get, as a git repository",
     ),
     "version": ("dev", ["-m autograder.authoring.version"], "tag a version and pack it"),
-    "student-bundle": ("dev", ["-m autograder.authoring.bundle"], "what students get, packed"),
+    "student-bundle": (
+        "dev",
+        ["-m autograder.authoring.publishing bundle"],
+        "what students get, packed",
+    ),
 }
 
 

@@ -34,9 +34,9 @@ AUTOGRADER = {
     "exercises": {"checking", "observers"},
     "grading": {"checking", "exercises", "hub", "student"},
     "authoring": set(),
-    "book": {"student"},
+    "book": set(),
     "hub": {"planning", "student"},
-    "planning": {"student"},
+    "planning": set(),
     "student": set(),
 }
 MAY_IMPORT = {"course_utils": COURSE_UTILS, "autograder": AUTOGRADER}
@@ -61,6 +61,7 @@ WITHOUT = {
     "grading": DRAWS,  # its figures are drawn by `show`
     "student": HEAVY,
     "catalogue": HEAVY,
+    "commands": HEAVY,
     "files": HEAVY,
     "progress_file": HEAVY,
 }

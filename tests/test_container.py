@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from autograder.__main__ import COMMANDS
-from autograder.authoring.bundle import FOR_STAFF
+from autograder.authoring.student_files import FOR_STAFF
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")

@@ -11,7 +11,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from autograder.authoring.bundle import ROOT, bundle
+from autograder.authoring.publishing import bundle, git
+from autograder.commands import ROOT
 from autograder.files import write_zip
 
 STATED = {
@@ -81,12 +82,6 @@ def pack(root: Path, book: Path, target: Path, version: str) -> list[Path]:
 def _stated(path: Path, pattern: str) -> str:
     found = re.search(pattern, path.read_text("utf-8"), re.MULTILINE)
     return found[1] if found else ""
-
-
-def git(root: Path, *words: str) -> str:
-    """What a command of git prints."""
-    command = ["git", "-C", str(root), *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def main() -> int:

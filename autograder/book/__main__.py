@@ -11,7 +11,7 @@ from pathlib import Path
 
 from autograder.book.source import write_source
 from autograder.book.tools import sphinx_python
-from autograder.student.errors import CommandError
+from autograder.commands import CommandError
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from autograder.student.errors import CommandError, say
+from autograder.commands import CommandError, say
 
 REQUIREMENTS = Path("docs", "book", "requirements.txt")
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from autograder.commands import ROOT
 from autograder.grading.errors import GradingError
 from autograder.grading.journal import results_of
 from autograder.grading.result import SubmissionResult
 from autograder.grading.run import Options, Run, configuration, left_out, nothing_to_do
 from autograder.grading.sandbox import protection
 from autograder.grading.standings import what_waits, who_was_late
-from autograder.student.environment import ROOT
 
 USAGE = 'make grade UNIT=01 [ARGS="--jobs 4 --student ada,grace"]'
 

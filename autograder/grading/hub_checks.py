@@ -9,12 +9,12 @@ from pathlib import Path
 
 from traitlets.config.loader import PyFileConfigLoader
 
+from autograder.commands import ROOT
 from autograder.grading.sandbox import bubblewrap
 from autograder.hub import words
 from autograder.hub.checks import START, nbgrader_config
 from autograder.hub.finding import Finding
 from autograder.hub.settings import Hub
-from autograder.student.environment import ROOT
 
 RELEASE = "autograder.grading.hub_release.ReleaseOnHub"
 SAME = ("autograder", "course_utils", "notebooks")

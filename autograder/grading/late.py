@@ -8,12 +8,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from autograder.commands import ROOT, CommandError, find_unit
 from autograder.grading.errors import GradingError
 from autograder.grading.gradebook_writer import GradebookWriter
 from autograder.grading.run import configuration
-from autograder.student.environment import ROOT
-from autograder.student.errors import CommandError
-from autograder.student.work_folder import find_unit
 
 USAGE = "make late UNIT=05 [STUDENT=ada DAYS=2]"
 EXAMPLE = "make late UNIT=05 STUDENT=ada DAYS=2"

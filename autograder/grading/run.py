@@ -20,6 +20,7 @@ from traitlets.config.loader import PyFileConfigLoader
 from autograder import catalogue
 from autograder.checking.seeds import seeds_from
 from autograder.checking.verdict import Verdict
+from autograder.commands import CommandError, find_unit
 from autograder.files import read_line, replacing, write_synced
 from autograder.grading import intake, referee, timestamp
 from autograder.grading.errors import GradingError
@@ -33,8 +34,6 @@ from autograder.grading.release.difference import differences, not_in_the_course
 from autograder.grading.result import SubmissionResult
 from autograder.grading.sandbox import bubblewrap
 from autograder.grading.task import GradedSubmission, Task
-from autograder.student.errors import CommandError
-from autograder.student.work_folder import find_unit
 
 SEED_FILE = "grading_seed"
 

@@ -5,10 +5,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from autograder.commands import ROOT, CommandError
 from autograder.hub import doctor, install, settings, start
 from autograder.planning.export import export
-from autograder.student.environment import ROOT
-from autograder.student.errors import CommandError
 from autograder.student.practice import practise, print_what_is_new
 from autograder.student.submit import WorkFolder, print_what_is_kept, unit_and_cell
 

@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from autograder.commands import ROOT
 from autograder.hub.finding import Finding
 from autograder.hub.install import EXCHANGE_MODE, FOR_STAFF
 from autograder.hub.settings import Hub
 from autograder.hub.start import SETTINGS
-from autograder.student.environment import ROOT
 from autograder.student.launch import SETTINGS as STUDENT_SETTINGS
 
 API_SECONDS = 10

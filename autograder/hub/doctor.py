@@ -12,11 +12,11 @@ import importlib.util
 import os
 from collections.abc import Iterator
 
+from autograder.commands import CommandError
 from autograder.hub import checks
 from autograder.hub.finding import Finding
 from autograder.hub.settings import Hub
 from autograder.hub.start import account
-from autograder.student.errors import CommandError
 
 
 def findings(hub: Hub) -> Iterator[Finding]:

@@ -14,10 +14,9 @@ import sys
 import sysconfig
 from pathlib import Path
 
+from autograder.commands import ROOT, CommandError, say
 from autograder.hub import words
 from autograder.hub.settings import Hub
-from autograder.student.environment import ROOT
-from autograder.student.errors import CommandError, say
 
 POINTER = "efficient_llm_training.pth"
 FOR_STAFF = ("solutions", "autograder/exercises", "autograder/grading", "autograder/authoring")

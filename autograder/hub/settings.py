@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from autograder.student.environment import ROOT
-from autograder.student.errors import CommandError
+from autograder.commands import ROOT, CommandError
 
 VARIABLE = "COURSE_HUB"
 GRADERS, NBGRADER = "graders.json", "nbgrader_config.json"

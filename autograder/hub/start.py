@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autograder import progress_file
+from autograder.commands import CommandError
 from autograder.hub import settings
 from autograder.hub.settings import Hub
-from autograder.student.errors import CommandError
 from autograder.student.launch import SETTINGS as STUDENT_SETTINGS
 
 SETTINGS = Path(__file__).resolve().parent / "jupyter"

@@ -15,8 +15,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import course_utils
-from autograder.student.environment import ROOT
-from autograder.student.errors import CommandError
+from autograder.commands import ROOT, CommandError
 from course_utils.planner import COURSE_FUNCTIONS
 
 NAME = "my_planner"

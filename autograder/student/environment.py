@@ -8,26 +8,20 @@ pip's cache has kept of the downloads.
     run("student", [["-m", "autograder.student.launch", "lab"]], [])
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from autograder.student.errors import CommandError, say
-from autograder.student.reasons import AGAIN, SPACE, complaint_about, explain, this_machine
+from autograder.commands import ROOT, CommandError, say
+from autograder.student.reasons import AGAIN, SPACE, complaint, explain
 
-ROOT = Path(__file__).resolve().parents[2]
 # The log is that of the last step, in full, and what one command at a time locks.
 STAMP, LOG = ".venv/stamp", ".venv.log"
-
-# pip's arguments for the course itself; the dev extra holds what only authors and CI need.
-TARGETS = {"student": ["--no-deps", "-e", "."], "dev": ["-e", ".[dev]"]}
-
+# The course, with its requirements.txt; the dev extra holds what only authors and CI need.
+TARGETS = {"student": ".", "dev": ".[dev]"}
 # Set by the Makefile where the user named a Python, which then counts. Else the environment keeps
 # its own: starting the course with another one is no reason to install everything again.
 NAMED = "COURSE_PYTHON_NAMED"
@@ -36,43 +30,44 @@ NAMED = "COURSE_PYTHON_NAMED"
 FOREIGN = {NAMED, "PYTHONHOME", "PYTHONPATH", "PYTHONWARNINGS", "LC_ALL=C", "LC_ALL=POSIX"}
 
 
-def python_of(root: Path) -> Path:
+def python_of(root: Path) -> str:
     """The environment's interpreter."""
-    return root / ".venv" / "bin" / "python"
+    return f"{root}/.venv/bin/python"
 
 
-def version_of(root: Path) -> str:
-    """Major and minor version of the environment's interpreter; empty if it does not start."""
-    command = [str(python_of(root)), "-ISc", "import sys; print('%d.%d' % sys.version_info[:2])"]
+def place_of(root: Path) -> list[str]:
+    """Where the environment is, and its Python's version; nothing if that does not start."""
+    command = [python_of(root), "-ISc", "import sys; print('%d.%d' % sys.version_info[:2])"]
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return [str(root), done.stdout.strip()]
     except OSError:
-        return ""
+        return []
 
 
-def stamp_of(root: Path, profile: str) -> list[str]:
-    """What a good environment of that profile says about itself."""
+def pins_of(root: Path) -> str:
+    """A hash of what says which packages the environment has."""
     texts = [(root / name).read_bytes() for name in ("requirements.txt", "pyproject.toml")]
-    return [str(root), version_of(root), hashlib.sha256(b"\0".join(texts)).hexdigest(), profile]
+    return hashlib.sha256(b"\0".join(texts)).hexdigest()
 
 
 def write_stamp(root: Path, profile: str) -> None:
     """Record what the environment is made from, once it is complete."""
-    (root / STAMP).write_bytes(os.fsencode("\n".join(stamp_of(root, profile))))
+    lines = [*place_of(root), pins_of(root), profile]
+    (root / STAMP).write_bytes(os.fsencode("\n".join(lines)))
 
 
 def read_stamp(root: Path) -> list[str]:
-    """What a complete environment says about itself, if it is in its place and has its Python."""
-    path, version = root / STAMP, version_of(root)
-    stamp = os.fsdecode(path.read_bytes()).split("\n") if path.is_file() else []
-    named = "{}.{}".format(*sys.version_info) if NAMED in os.environ else version
-    return stamp if stamp[:2] == [str(root), version] and version == named else []
+    """Pins and profile of a complete environment, if it is in its place and has its Python."""
+    stamp, place = root / STAMP, place_of(root)
+    lines = os.fsdecode(stamp.read_bytes()).split("\n") if stamp.is_file() else []
+    is_right = NAMED not in os.environ or place[1:] == ["{}.{}".format(*sys.version_info)]
+    return lines[2:] if is_right and lines[:2] == place else []
 
 
 def is_ready(root: Path, profile: str) -> bool:
     """Whether it can be used as it is; the author's profile contains the student's."""
-    stamp = stamp_of(root, profile)
-    return read_stamp(root) in (stamp, [*stamp[:-1], "dev"])
+    return read_stamp(root) in ([pins_of(root), profile], [pins_of(root), "dev"])
 
 
 def ensure(root: Path, profile: str) -> None:
@@ -80,44 +75,36 @@ def ensure(root: Path, profile: str) -> None:
     if is_ready(root, profile):
         return
     with (root / LOG).open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say("Another command is setting up .venv: waiting until it is done.")
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        say("Setting up .venv, as soon as no other command does.")
+        fcntl.flock(lock, fcntl.LOCK_EX)
         if not is_ready(root, profile):
             make(root, profile)
 
 
 def make(root: Path, profile: str) -> None:
     """Bring a usable environment up to date; make any other anew."""
-    stamp = read_stamp(root)
-    if not stamp and (complaint := complaint_about(this_machine())):
-        raise CommandError(complaint)
+    made_of = read_stamp(root)
+    if not made_of and (why := complaint()):
+        raise CommandError(why)
     (root / STAMP).unlink(missing_ok=True)
-    if not stamp:
+    if not made_of:
         say(f"Making the environment in .venv: there is none that can be used. {SPACE}.")
         # If this Python is that of `.venv` itself: the one that made it. mypy lacks the name.
         call(root, vars(sys)["_base_executable"], "-m", "venv", "--clear", ".venv")
-        if shutil.disk_usage(root).free < 2 * 10**9:
-            raise CommandError(explain("No space left"))
-    profile = "dev" if "dev" in stamp else profile
-    for arguments in (["-r", "requirements.txt"], TARGETS[profile]):
-        call(root, str(python_of(root)), "-m", "pip", "--log", LOG, "install", *arguments)
+    profile = "dev" if "dev" in made_of else profile
+    call(root, python_of(root), "-m", "pip", "install", "-e", TARGETS[profile])
     write_stamp(root, profile)
 
 
 def call(root: Path, *command: str) -> None:
     """Run venv or pip, which show their own progress, with the user's own settings of pip."""
-    say("Running python " + " ".join(command[1:]))
     (root / LOG).write_text("")
     # A silent index is asked for each of some hundred packages: not six times each, if the user
     # does not want that. `user` in the settings of pip would bypass the environment.
-    environ = {"PIP_RETRIES": "2", **environ_of(root), "PIP_USER": "0"}
+    ours = {"PIP_USER": "0", "PIP_LOG": f"{root}/{LOG}"}
+    environ = {"PIP_RETRIES": "2", **environ_of(root), **ours}
     if subprocess.call(command, cwd=root, env=environ, stdin=subprocess.DEVNULL):
-        full = shutil.disk_usage(root).free < 10**8  # venv does not say so; pip has no log then
-        words = "No space left" if full else (root / LOG).read_text(errors="replace")
-        raise CommandError(explain(words))
+        raise CommandError(explain((root / LOG).read_text(errors="replace")))
 
 
 def environ_of(root: Path) -> dict[str, str]:
@@ -135,19 +122,16 @@ def run(profile: str, programs: list[list[str]], arguments: list[str], root: Pat
 
     A single one replaces this process, so that Ctrl-C reaches it alone.
     """
-    commands = [[str(python_of(root)), *program, *arguments] for program in programs]
+    python, environ = python_of(root), environ_of(root)
+    commands = [[python, *program, *arguments] for program in programs]
     try:
         ensure(root, profile)
         if len(commands) == 1:
             os.chdir(root)
-            os.execve(commands[0][0], commands[0], environ_of(root))
-        return int(
-            any([subprocess.call(each, cwd=root, env=environ_of(root)) for each in commands])
-        )
-    except CommandError as error:
+            os.execve(python, commands[0], environ)
+        return int(any([subprocess.call(each, cwd=root, env=environ) for each in commands]))
+    except (CommandError, OSError) as error:
         print(error, file=sys.stderr)
-    except OSError as error:
-        print(error, explain(str(error)), sep="\n", file=sys.stderr)
     except KeyboardInterrupt:
         print("Stopped.", AGAIN, file=sys.stderr)
     return 1

@@ -10,7 +10,7 @@ from nbformat import NotebookNode
 from autograder import catalogue
 from autograder.catalogue import Exercise
 from autograder.cells import cell_key, is_solution, nbgrader_metadata
-from autograder.student.errors import CommandError
+from autograder.commands import CommandError
 
 
 def refuse_other_unit(unit: str, fresh: NotebookNode, mine: NotebookNode) -> None:
@@ -27,12 +27,8 @@ def refuse_other_unit(unit: str, fresh: NotebookNode, mine: NotebookNode) -> Non
 def refuse_missing_cells(unit: str, fresh: NotebookNode, mine: NotebookNode) -> None:
     """Stop if a cell of the course is missing."""
     present = {cell_key(cell) for cell in mine.cells}
-    missing = [
-        cell_key(cell)
-        for cell in fresh.cells
-        if nbgrader_metadata(cell) and cell_key(cell) not in present
-    ]
-    if missing:
+    wanted = [cell_key(cell) for cell in fresh.cells if nbgrader_metadata(cell)]
+    if missing := [name for name in wanted if name not in present]:
         raise CommandError(
             f"The notebook is not complete: {', '.join(missing)} is missing. "
             f"`make fresh UNIT={unit}` puts it back and keeps your answers."
@@ -75,40 +71,34 @@ def remarks(mine: NotebookNode, fresh: NotebookNode) -> Iterator[str]:
         if count > 1:
             yield f"{count} cells have the id {name}; only the first that is written counts."
     yield from _remarks_on_changes(mine, fresh)
-    for cell in mine.cells:
-        if (
-            cell.cell_type == "code"
-            and not nbgrader_metadata(cell)
-            and (why := _syntax_problem(cell.source))
-        ):
+    own = [cell for cell in mine.cells if cell.cell_type == "code" and not nbgrader_metadata(cell)]
+    for cell in own:
+        if why := _syntax_problem(cell.source):
             yield f"a cell of your own is not valid Python ({why}): `{cell.source.strip()[:40]}`"
 
 
 def _remarks_on_changes(mine: NotebookNode, fresh: NotebookNode) -> Iterator[str]:
     """Name the course's texts and locked cells that a student changed."""
-    texts = {cell_key(cell): cell.source for cell in fresh.cells if not nbgrader_metadata(cell)}
-    for cell in mine.cells:
-        if cell.cell_type == "markdown" and texts.get(cell_key(cell), cell.source) != cell.source:
+    released = {cell_key(cell): cell for cell in fresh.cells}
+    changed = [c for c in mine.cells if released.get(cell_key(c), c).source != c.source]
+    for cell in changed:
+        if cell.cell_type == "markdown" and not nbgrader_metadata(released[cell_key(cell)]):
             yield (
                 f"you changed a text of the course (`{cell.source.strip()[:40]}`); the course's "
                 "version is handed in. Keep notes in cells of your own."
             )
-    locked = {
-        cell_key(cell): cell.source for cell in fresh.cells if nbgrader_metadata(cell).get("locked")
-    }
-    changed = [cell_key(c) for c in mine.cells if locked.get(cell_key(c), c.source) != c.source]
-    if changed:
-        yield f"you changed {', '.join(changed)}; the course's version is handed in."
+    names = [cell_key(cell) for cell in changed]
+    if locked := [name for name in names if nbgrader_metadata(released[name]).get("locked")]:
+        yield f"you changed {', '.join(locked)}; the course's version is handed in."
 
 
 def rescues(mine: NotebookNode, fresh: NotebookNode, spare: Mapping[str, str]) -> Iterator[str]:
     """For each solution cell that a notebook lacks, say where its answer comes from."""
     present = {cell_key(cell) for cell in mine.cells}
     for name in (cell_key(cell) for cell in fresh.cells if is_solution(cell)):
-        if name not in present and name in spare:
-            yield f"{name} was not in your notebook; it comes from its last check or an older file."
-        elif name not in present:
-            yield f"{name} was not in your notebook; it starts empty."
+        if name not in present:
+            now = "comes from its last check or another file" if name in spare else "starts empty"
+            yield f"{name} was not in your notebook; it {now}."
 
 
 def _syntax_problem(source: str) -> str:

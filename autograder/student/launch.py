@@ -11,8 +11,6 @@ notebook's header into the module.
     python -m autograder.student.launch setup  # where something else starts Jupyter
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import secrets
@@ -25,11 +23,10 @@ from typing import Any
 
 import zmq
 
+from autograder.commands import ROOT, CommandError, find_unit, port_number, say, units_in
 from autograder.startup import skip_slow_imports
-from autograder.student.environment import ROOT
-from autograder.student.errors import CommandError, say
 from autograder.student.outdated import outdated_units
-from autograder.student.work_folder import copy_missing_units, find_unit, units_in
+from autograder.student.work_folder import copy_missing_units
 
 SETTINGS = Path(__file__).resolve().parent / "jupyter"
 DEFAULT_PORT = 8888
@@ -47,14 +44,9 @@ def student_page(root: Path, unit: str) -> str:
             f"{name} was made for another version of the course and may not run with this one: "
             f"`make fresh UNIT={name[:2]}` puts your answers into a new notebook and keeps the old."
         )
-    first = units_in(work)[:1]
-    if unit:
-        name = find_unit(work, unit)
-    elif first and first[0].name in copied:
-        name = first[0].name
-    else:
-        return "/lab"
-    return f"/lab/tree/{name}/{name}.ipynb"
+    first = "".join(each.name for each in units_in(work)[:1] if each.name in copied)
+    name = find_unit(work, unit) if unit else first
+    return f"/lab/tree/{name}/{name}.ipynb" if name else "/lab"
 
 
 def author_page(root: Path, unit: str) -> str:
@@ -76,9 +68,8 @@ def browser_found() -> bool:
 
 def use_settings(profile: str) -> None:
     """Put our Jupyter settings before the user's own, for this process and its kernels."""
-    others = os.environ.get("JUPYTER_CONFIG_PATH")
-    paths = [str(SETTINGS / profile), *([others] if others else [])]
-    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(paths)
+    paths = [str(SETTINGS / profile), os.environ.get("JUPYTER_CONFIG_PATH")]
+    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, paths))
 
 
 def root_of(root: Path, profile: str) -> Path:
@@ -111,9 +102,9 @@ def server_options(root: Path, profile: str, page: str, port: int) -> dict[str, 
     }
 
 
-def address_of(server: Any, page: str) -> str:
-    """The address to open by hand, with its token."""
-    return f"{server.connection_url.rstrip('/')}{page}?token={server.identity_provider.token}"
+def address(url: str, page: str, token: str) -> str:
+    """The address to open by hand."""
+    return f"{url.rstrip('/')}{page}?token={token}"
 
 
 def announce(server: Any, page: str, wanted_port: int | None) -> None:
@@ -124,7 +115,7 @@ def announce(server: Any, page: str, wanted_port: int | None) -> None:
         say("The page is ready and opens in your browser; Ctrl-C here stops it.")
     else:
         say("The page is ready; no browser was found: open this address. Ctrl-C here stops it.")
-    say(address_of(server, page))
+    say(address(server.connection_url, page, server.identity_provider.token))
 
 
 def stop_on_signals(server: Any) -> None:
@@ -142,7 +133,7 @@ def address_of_running(folder: Path, page: str) -> str:
 
     for server in list_running_servers():
         if Path(server["root_dir"]).resolve() == folder.resolve():
-            return f"{server['url'].rstrip('/')}{page}?token={server['token']}"
+            return address(server["url"], page, server["token"])
     return ""
 
 
@@ -157,11 +148,11 @@ def serve(root: Path, profile: str, page: str, port: int | None, farewell: str =
         farewell: What is said when it has stopped, in place of where the notebooks are.
     """
     use_settings(profile)
-    if address := address_of_running(root_of(root, profile), page):
+    if there := address_of_running(root_of(root, profile), page):
         say("JupyterLab runs on this folder already: open it there, or stop it with Ctrl-C first.")
-        say(address)
+        say(there)
         if browser_found():
-            webbrowser.open(address)
+            webbrowser.open(there)
         return
     # Imported only now, when its settings are in place.
     from jupyterlab.labapp import LabApp  # noqa: PLC0415
@@ -174,26 +165,14 @@ def serve(root: Path, profile: str, page: str, port: int | None, farewell: str =
     say(farewell or f"JupyterLab is stopped; your work is in {options['ServerApp.root_dir']}")
 
 
-def port_number(text: str) -> int:
-    """A valid port, from the command line."""
-    if not text.isdigit() or not 0 < int(text) < 2**16:
-        raise argparse.ArgumentTypeError(f"wanted a port from 1 to 65535, got {text!r}")
-    return int(text)
-
-
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parse the command line."""
+def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
+    """Choose the page and serve it, or only set up; 0 if it was stopped in the ordinary way."""
+    skip_slow_imports()
     parser = argparse.ArgumentParser(prog="python3 -m autograder", description=__doc__)
     parser.add_argument("command", choices=["setup", "lab", "author"])
     parser.add_argument("--unit", default="", help="the unit to open: its number or its name")
     parser.add_argument("--port", type=port_number, help="port to use if it is free")
-    return parser.parse_args(arguments)
-
-
-def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
-    """Choose the page and serve it, or only set up; 0 if it was stopped in the ordinary way."""
-    skip_slow_imports()
-    options = parse(arguments)
+    options = parser.parse_args(arguments)
     profile = "author" if options.command == "author" else "student"
     try:
         page = (student_page if profile == "student" else author_page)(root, options.unit)

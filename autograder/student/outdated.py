@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from autograder.student.work_folder import units_in
+from autograder.commands import units_in
 
 
 def outdated_units(notebooks: Path, work: Path) -> list[str]:

@@ -8,14 +8,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from autograder import catalogue, practice_files, progress_file
 from autograder.catalogue import Exercise
-from autograder.student.environment import ROOT
-from autograder.student.errors import CommandError
+from autograder.commands import ROOT, CommandError, find_unit
 from autograder.student.submit import unit_and_cell
-from autograder.student.work_folder import find_unit
 
 
 def practise(root: Path, work: Path, wanted: str, exercise: str = "") -> list[Exercise]:
@@ -35,9 +32,9 @@ def practise(root: Path, work: Path, wanted: str, exercise: str = "") -> list[Ex
     """
     folder = find_unit(root / "notebooks", wanted)
     path = work / progress_file.NAME
-    progress = progress_file.read(path)
     chosen = _coded(folder, exercise)
-    passed = [item for item in chosen if _points(progress, item) == item.points]
+    entries = progress_file.read(path)["exercises"]
+    passed = [item for item in chosen if entries.get(item.id, {}).get("points") == item.points]
     new = [item for item in passed if practice_files.is_there(root, item.id, again=True)]
     if not passed:
         raise CommandError(
@@ -61,11 +58,6 @@ def _coded(folder: str, exercise: str) -> list[Exercise]:
         names = ", ".join(item.id for item in coded)
         raise CommandError(f"{folder} has no exercise `{exercise}` with a check; it has {names}.")
     return chosen
-
-
-def _points(progress: dict[str, Any], item: Exercise) -> float | None:
-    points: float | None = progress["exercises"].get(item.id, {}).get("points")
-    return points
 
 
 def print_what_is_new(new: Sequence[Exercise], fresh: str) -> None:

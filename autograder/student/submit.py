@@ -8,7 +8,6 @@ import contextlib
 import re
 import shutil
 import sys
-import time
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,9 @@ from nbformat import NotebookNode
 
 from autograder import progress_file
 from autograder.cells import cell_key, is_solution
+from autograder.commands import ROOT, CommandError, find_unit
 from autograder.files import replacing, write_whole
 from autograder.student import inspection, merge_answers
-from autograder.student.environment import ROOT
-from autograder.student.errors import CommandError
-from autograder.student.work_folder import find_unit
 
 
 class WorkFolder:
@@ -73,11 +70,8 @@ class WorkFolder:
         return kept
 
     def _repaired(self, path: Path, release: NotebookNode, cell: str) -> NotebookNode:
-        renamed = None if path.exists() else _renamed(path, release)
-        if renamed:
-            print(f"There is no {path.name}: your answers come from {renamed.name}, which stays.")
         try:
-            mine = _read(renamed or path)
+            mine = _read(path)
         except CommandError:  # no notebook to reset one cell in: make a whole fresh one
             mine, cell = nbformat.v4.new_notebook(), ""
         if cell:
@@ -91,11 +85,12 @@ class WorkFolder:
         return merge_answers.merge_answers(mine, release, spare)
 
     def _spare_answers(self, path: Path, release: NotebookNode) -> dict[str, str]:
-        """Answers for cells that a notebook lacks: from older files, then from the checks."""
+        """Answers for cells that a notebook lacks: from other files, then from the checks."""
         stubs = {cell_key(cell): cell.source for cell in release.cells}
-        older = sorted((path.parent / "before").glob("*.ipynb"))
+        handed_in = (self.work / "hand_in").glob(path.name)
+        others = [file for file in (*handed_in, *path.parent.rglob("*.ipynb")) if file != path]
         spare: dict[str, str] = {}
-        for file in [self.work / "hand_in" / path.name, *older]:
+        for file in sorted(others, key=lambda file: file.stat().st_mtime):
             with contextlib.suppress(CommandError):
                 cells = filter(is_solution, _read(file).cells)
                 texts = {cell_key(cell): cell.source for cell in cells}
@@ -104,13 +99,11 @@ class WorkFolder:
         return spare | {name: source.rstrip("\n") for name, source in sources.items() if source}
 
     def _keep(self, path: Path) -> Path:
-        kept = path.parent / "before" / f"{path.stem}-{datetime.now():%Y%m%d-%H%M%S}.ipynb"
+        kept = path.parent / "before" / f"{path.stem}-{datetime.now():%Y%m%d-%H%M%S-%f}.ipynb"
         kept.parent.mkdir(exist_ok=True)
-        numbered = (kept.with_name(f"{kept.stem}-{n}.ipynb") for n in range(2, 1000))
-        unused = next(each for each in (kept, *numbered) if not each.exists())
-        with replacing(unused) as copy:  # the notebook stays until the new one is written
+        with replacing(kept) as copy:  # the notebook stays until the new one is written
             shutil.copy2(path, copy)
-        return unused
+        return kept
 
     def _notebook(self, unit: str) -> Path:
         return self.work / unit / f"{unit}.ipynb"
@@ -125,35 +118,17 @@ class WorkFolder:
 
     def _refuse_unsaved(self, unit: str, mine: NotebookNode) -> None:
         """Stop if an answer was checked after the last save and is not in the file."""
-        saved = self._notebook(unit).stat().st_mtime
+        saved = datetime.fromtimestamp(self._notebook(unit).stat().st_mtime).isoformat()
         sources = {cell_key(cell): cell.source for cell in mine.cells}
         for name, entry in self._checked().items():
+            is_later = entry.get("checked", "") > saved  # both in local time, in the same form
             source = entry.get("source", "").strip()
-            checked = _since_epoch(entry.get("checked", ""))
-            if name in sources and source and source not in sources[name] and checked > saved:
+            if name in sources and is_later and source not in sources[name]:
                 raise CommandError(
                     f"The notebook is not saved: your answer to {name} was checked at "
                     f"{entry['checked'][11:16]}, after the last save. Save it (Ctrl-S) and run "
                     f"`make submit UNIT={unit}` again."
                 )
-
-
-def _since_epoch(timestamp: str) -> float:
-    try:
-        return time.mktime(time.strptime(timestamp, "%Y-%m-%dT%H:%M:%S"))
-    except ValueError:
-        return 0.0
-
-
-def _renamed(path: Path, release: NotebookNode) -> Path | None:
-    """The latest notebook beside a missing one that holds answers to the same unit."""
-    wanted = {cell_key(cell) for cell in release.cells if is_solution(cell)}
-    found: list[Path] = []
-    for file in path.parent.glob("*.ipynb"):
-        with contextlib.suppress(CommandError):
-            if wanted & {cell_key(cell) for cell in _read(file).cells if is_solution(cell)}:
-                found.append(file)
-    return max(found, key=lambda file: file.stat().st_mtime, default=None)
 
 
 def _read(path: Path) -> NotebookNode:

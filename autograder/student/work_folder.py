@@ -1,44 +1,19 @@
-"""Copy missing units into the student's own folder, `work/`.
+"""Copy what is missing into the student's own folder, `work/`.
 
-They come from `notebooks/`. What exists in `work/` is never touched, because it is somebody's work.
+It comes from `notebooks/`. What exists in `work/` is never touched, because it is somebody's work.
+Each file appears whole or not at all; what was interrupted goes on at the next call.
 
     copy_missing_units(Path("notebooks"), Path("work"))  # ["01_transformer_flops"]
 """
 
-from __future__ import annotations
-
+import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from autograder import progress_file
-from autograder.student.errors import CommandError
-
-UNIT_PATTERN = "[0-9][0-9]_*"
-
-
-def units_in(folder: Path) -> list[Path]:
-    """The unit folders, in the order of their numbers."""
-    return sorted(entry for entry in folder.glob(UNIT_PATTERN) if entry.is_dir())
-
-
-def find_unit(folder: Path, wanted: str) -> str:
-    """The name of a unit, from "1", "01" or the whole name.
-
-    Raises:
-        CommandError: If there is none or more than one.
-    """
-    names = [unit.name for unit in units_in(folder)]
-    number = wanted.zfill(2) if wanted.isdigit() else wanted
-    found = [name for name in names if name == wanted] or [
-        name for name in names if name.startswith(number + "_")
-    ]
-    if len(found) != 1:
-        there = ", ".join(names) or "none yet"
-        wrong = f"There is no unit `{wanted}`" if wanted else "No unit is named"
-        raise CommandError(f"{wrong}: name one of these, or its number, as in `UNIT=01`: {there}.")
-    return found[0]
+from autograder.commands import CommandError, units_in
+from autograder.files import replacing
 
 
 def copy_missing_units(notebooks: Path, work: Path) -> list[str]:
@@ -52,13 +27,8 @@ def copy_missing_units(notebooks: Path, work: Path) -> list[str]:
     """
     try:
         work.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".copying-", dir=work) as staging:
-            progress_file.create(work)
-            return [
-                name
-                for unit in units_in(notebooks)
-                for name in complete_unit(unit, work / unit.name, Path(staging))
-            ]
+        progress_file.create(work)
+        return [name for unit in units_in(notebooks) for name in _completed(unit, work / unit.name)]
     except OSError as error:
         raise CommandError(
             f"Your notebooks go into the folder {work}, which cannot be written ({error}): "
@@ -66,21 +36,13 @@ def copy_missing_units(notebooks: Path, work: Path) -> list[str]:
         ) from error
 
 
-def complete_unit(unit: Path, target: Path, staging: Path) -> Iterator[str]:
-    """Copy a unit, or those of its files that are missing; each appears whole or not at all."""
-    if not target.exists():
-        (staging / unit.name).mkdir()
-        for file in files_in(unit):
-            copy_file(unit / file, staging / unit.name / file)
-        (staging / unit.name).rename(target)
-        yield unit.name
-        return
+def _completed(unit: Path, target: Path) -> Iterator[str]:
+    is_new = not target.exists()
     for file in files_in(unit):
-        if not (target / file).exists() and not (target / file).is_symlink():
-            copy_file(unit / file, staging / "file")
-            (target / file).parent.mkdir(parents=True, exist_ok=True)
-            (staging / "file").rename(target / file)
-            yield f"{unit.name}/{file}"
+        if not os.path.lexists(target / file):
+            copy_file(unit / file, target / file)
+            yield from [] if is_new else [f"{unit.name}/{file}"]
+    yield from [unit.name] if is_new else []
 
 
 def files_in(unit: Path) -> list[Path]:
@@ -92,4 +54,5 @@ def files_in(unit: Path) -> list[Path]:
 def copy_file(source: Path, target: Path) -> None:
     """Copy only the content: a write-protected release must be editable in `work/`."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, target)
+    with replacing(target) as copy:
+        shutil.copyfile(source, copy)

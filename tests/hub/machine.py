@@ -27,7 +27,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from autograder.authoring.bundle import NAME, bundle
+from autograder.authoring.publishing import NAME, bundle
 from autograder.student import environment
 from tests.browser.fixtures import END_SECONDS, PATIENCE_SECONDS, PICTURES, free_port, stop
 from tests.hub import tools

@@ -19,14 +19,12 @@ from io import BytesIO
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
+from autograder.commands import ROOT, CommandError, find_unit
 from autograder.grading.intake.archives import BadArchive, Member, members
 from autograder.grading.intake.destination import Destination
 from autograder.grading.intake.folder import MAX_NOTEBOOKS, Candidate, choose
 from autograder.grading.intake.roster import Students, by_their_names, roster
 from autograder.grading.intake.wording import listed, shown
-from autograder.student.environment import ROOT
-from autograder.student.errors import CommandError
-from autograder.student.work_folder import find_unit
 
 MAX_TOTAL_BYTES = 4 * 2**30
 ARCHIVES = (".zip", ".tar", ".tgz", ".gz", ".bz2", ".tbz2", ".xz", ".txz")

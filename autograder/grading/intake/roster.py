@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
-from autograder.student.errors import CommandError
+from autograder.commands import CommandError
 
 Students = Callable[[str], str | None]
 """From a student's number or name on the platform to the course's id, or None."""

@@ -5,12 +5,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from autograder.commands import ROOT, CommandError, find_unit, port_number
 from autograder.grading.errors import GradingError
 from autograder.grading.journal import results_of
-from autograder.student.environment import ROOT
-from autograder.student.errors import CommandError
-from autograder.student.launch import port_number, serve
-from autograder.student.work_folder import find_unit
+from autograder.student.launch import serve
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:

@@ -13,6 +13,7 @@ from pathlib import Path
 import nbformat
 
 from autograder.cells import cell_key
+from autograder.commands import ROOT, CommandError, find_unit
 from autograder.grading.errors import GradingError
 from autograder.grading.gradebook_writer import GradebookWriter
 from autograder.grading.journal import lock, path_of
@@ -27,9 +28,6 @@ from autograder.grading.release.difference import (
 )
 from autograder.grading.run import configuration
 from autograder.grading.standings import Standing
-from autograder.student.environment import ROOT
-from autograder.student.errors import CommandError
-from autograder.student.work_folder import find_unit
 
 USAGE = 'make release UNIT=05 [ARGS="--dry-run" or ARGS="--undo"]'
 A_BONUS = "Where it should cost nobody anything, `extra=true` in its card makes it a bonus."

@@ -4,12 +4,10 @@ import argparse
 import sys
 from pathlib import Path
 
+from autograder.commands import ROOT, CommandError, find_unit
 from autograder.files import write_whole
 from autograder.grading.errors import GradingError
 from autograder.grading.report.class_report import report_on
-from autograder.student.environment import ROOT
-from autograder.student.errors import CommandError
-from autograder.student.work_folder import find_unit
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:

@@ -8,7 +8,7 @@ import zipfile
 import nbformat
 import pytest
 
-from autograder.authoring.bundle import NAME, bundle, name_with_commit
+from autograder.authoring.publishing import NAME, bundle, name_with_commit
 from tests.autograder.secrets import (
     RECORDED,
     TEACHES,

@@ -11,25 +11,19 @@ import nbformat
 import pytest
 from packaging.requirements import Requirement
 
-from autograder.authoring import student_repository
-from autograder.authoring.bundle import files_for_students
+from autograder.authoring import publishing
+from autograder.authoring.publishing import git, student_repository
+from autograder.authoring.student_files import INSTALL, files_for_students
 from autograder.grading.intake.merge import merge
-from tests.autograder.secrets import RECORDED, TEACHES, model_trees, said_of, secrets_of, words
-from tests.autograder.secrets import syntax_trees as trees_of
 from tests.notebooks.filling import ROOT, UNITS
 
 REPO = "somebody/course"
 
 
-def git(folder, *arguments):
-    command = ["git", "-C", str(folder), *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory):
     folder = tmp_path_factory.mktemp("students") / "repository"
-    return student_repository.student_repository(ROOT, folder, REPO)
+    return student_repository(ROOT, folder, REPO)
 
 
 @pytest.fixture(scope="module")
@@ -49,29 +43,12 @@ def test_it_has_the_files_of_the_bundle_and_what_to_ignore(repository):
             assert (repository / name).read_bytes() == content
 
 
-@pytest.fixture(scope="module")
-def trees(repository, notebooks):
-    """The syntax trees of all functions in it, but for what the course teaches."""
-    code = [cell.source for each in notebooks.values() for cell in each.cells if "outputs" in cell]
-    for path in repository.rglob("*.py"):
-        if not TEACHES & set(path.relative_to(repository).parts):
-            code.append(path.read_text("utf-8"))
-    return {tree for each in code for tree in trees_of(each)}
-
-
-@pytest.mark.parametrize("exercise", RECORDED)
-def test_no_model_answer_is_in_it(trees, exercise):
-    assert not model_trees(exercise) & trees
-
-
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_notebook_is_the_release_and_the_cell_that_installs(notebooks, unit):
     release = nbformat.read(ROOT / "notebooks" / unit / f"{unit}.ipynb", as_version=4)
     title, install, *others = notebooks[unit].cells
     assert [title, *others] == release.cells
     assert f"https://github.com/{REPO}" in install.source
-    text = words("\n".join(cell.source for cell in notebooks[unit].cells))
-    assert [said for secret in secrets_of(unit) for said in said_of(secret) if said in text] == []
 
 
 def test_a_notebook_that_is_handed_in_from_there_is_graded_without_a_remark(notebooks):
@@ -90,16 +67,16 @@ def test_readme_has_badges_and_a_link_to_colab_for_each_unit(repository):
 
 
 def test_what_has_not_changed_makes_no_commit_and_what_has_makes_one(tmp_path):
-    folder = student_repository.student_repository(ROOT, tmp_path / "repository", REPO)
-    student_repository.student_repository(ROOT, folder, REPO)
-    assert git(folder, "rev-list", "--count", "HEAD") == "1\n"
-    student_repository.student_repository(ROOT, folder, "somebody/else")
-    assert git(folder, "rev-list", "--count", "HEAD") == "2\n"
+    folder = student_repository(ROOT, tmp_path / "repository", REPO)
+    student_repository(ROOT, folder, REPO)
+    assert git(folder, "rev-list", "--count", "HEAD") == "1"
+    student_repository(ROOT, folder, "somebody/else")
+    assert git(folder, "rev-list", "--count", "HEAD") == "2"
 
 
 @pytest.mark.parametrize("repo", ["", "course", "https://github.com/a/b", "a/b/c", 'a/b"; rm'])
 def test_without_owner_and_name_it_says_what_was_wanted(capsys, repo):
-    assert student_repository.main([repo]) == 1
+    assert publishing.main(["repository", repo]) == 1
     assert "REPO=owner/name" in capsys.readouterr().err
 
 
@@ -156,7 +133,7 @@ def test_in_any_folder_it_gets_the_course_and_keeps_progress(
         folder = tmp_path / "clone" / "notebooks" / UNITS[1]
     for left in elsewhere.parents[1].glob("lib/*/site-packages/course.pth"):
         left.unlink()
-    cell = student_repository.INSTALL.format(url=repository, torch="2.13.0")
+    cell = INSTALL.format(url=repository, torch="2.13.0")
     environ = {"PATH": "/usr/bin:/bin", "PIP_NO_INDEX": "1", "HOME": str(tmp_path)}
     done = [
         subprocess.run(
@@ -193,7 +170,7 @@ def _torch_here():
 
 
 def test_where_the_course_is_installed_the_cell_does_nothing(repository, tmp_path):
-    cell = student_repository.INSTALL.format(url="no/such/place", torch="2.13.0")
+    cell = INSTALL.format(url="no/such/place", torch="2.13.0")
     done = subprocess.run(
         [sys.executable, "-c", cell], cwd=tmp_path, capture_output=True, text=True, check=True
     )

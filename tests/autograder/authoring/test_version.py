@@ -6,7 +6,8 @@ import zipfile
 
 import pytest
 
-from autograder.authoring.version import complaints, git, notes, pack
+from autograder.authoring.publishing import git
+from autograder.authoring.version import complaints, notes, pack
 from tests.notebooks.filling import ROOT
 
 FILES = {

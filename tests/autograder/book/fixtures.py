@@ -6,7 +6,7 @@ import pytest
 
 from autograder.book.__main__ import build
 from autograder.book.tools import sphinx_python
-from autograder.student.errors import CommandError
+from autograder.commands import CommandError
 from tests.notebooks.filling import ROOT
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from autograder.commands import CommandError
 from autograder.grading.intake import archives, find, lms
 from autograder.grading.intake.lms import main, unpack
 from autograder.grading.intake.roster import roster
-from autograder.student.errors import CommandError
 from tests.autograder.grading.handed_in import OTHER, UNIT, text
 
 NAME = f"{UNIT}.ipynb"

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from autograder.commands import CommandError
 from autograder.grading import hub_checks
 from autograder.grading.sandbox import bubblewrap
 from autograder.hub import checks, doctor
 from autograder.hub.finding import Finding
 from autograder.hub.settings import Hub
-from autograder.student.errors import CommandError
 
 COURSE_ID = "a_course"
 CONFIG = f"c = get_config()\nc.CourseDirectory.course_id = '{COURSE_ID}'\n"

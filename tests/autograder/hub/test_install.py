@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from autograder.authoring.bundle import FOR_STAFF, NAME, bundle
+from autograder.authoring.publishing import NAME, bundle
+from autograder.authoring.student_files import FOR_STAFF
+from autograder.commands import CommandError
 from autograder.hub import install, settings
 from autograder.hub.settings import Hub
-from autograder.student.errors import CommandError
 from tests.notebooks.filling import ROOT
 
 

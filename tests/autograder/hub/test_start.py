@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from autograder.commands import CommandError
 from autograder.hub import start
 from autograder.hub.settings import Hub
-from autograder.student.errors import CommandError
 from autograder.student.launch import SETTINGS as STUDENT_SETTINGS
 
 PYTHON = Path("/opt/course/environment/bin/python")

@@ -6,8 +6,8 @@ import tomllib
 
 import pytest
 
+from autograder.commands import CommandError
 from autograder.planning.export import export
-from autograder.student.errors import CommandError
 from course_utils.planner import MISSION, Report
 
 STATE = '''\

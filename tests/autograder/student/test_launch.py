@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from autograder.commands import ROOT, CommandError
 from autograder.student import launch
-from autograder.student.errors import CommandError
 
-REPOSITORY = Path(__file__).resolve().parents[3]
 NOTEBOOK = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}
 FIRST = "00_start_here"
 HIDDEN = [
@@ -39,7 +38,7 @@ def root(tmp_path: Path) -> Path:
     """A copy of the packages, with one unit."""
     skip = shutil.ignore_patterns("__pycache__")
     for package in ("autograder", "course_utils"):
-        shutil.copytree(REPOSITORY / package, tmp_path / package, ignore=skip)
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=skip)
     (tmp_path / "notebooks" / FIRST).mkdir(parents=True)
     (tmp_path / "notebooks" / FIRST / f"{FIRST}.ipynb").write_text(json.dumps(NOTEBOOK))
     (tmp_path / "nbgrader_config.py").write_text("")
@@ -75,13 +74,6 @@ def test_without_a_display_no_browser_is_tried(monkeypatch: pytest.MonkeyPatch) 
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
         monkeypatch.delenv(name, raising=False)
     assert not launch.browser_found()
-
-
-def test_every_settings_file_is_json() -> None:
-    files = list(launch.SETTINGS.rglob("*.json"))
-    assert len(files) == 5
-    for file in files:
-        json.loads(file.read_text())
 
 
 # --- Started for real -----------------------------------------------------------------------------
@@ -236,16 +228,11 @@ def test_an_authors_lab_on_a_busy_port(root: Path) -> None:
             assert viewers["python"] == "Jupytext Notebook"
 
 
-def test_a_blocked_work_folder_is_one_sentence(root: Path) -> None:
+def test_a_blocked_work_folder_is_one_sentence(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (root / "work").write_text("in the way")
-    done = subprocess.run(
-        [sys.executable, "-m", "autograder.student.launch", "lab"],
-        cwd=root,
-        env=private_environ(root),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert done.stderr.startswith("Your notebooks go into the folder ")
-    assert done.stderr.count("\n") == 1
+    assert launch.main(["lab"], root) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("Your notebooks go into the folder ")
+    assert said.count("\n") == 1

@@ -1,7 +1,6 @@
 """Hand in a notebook that is saved, complete and of its unit; repair one without losing work."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -9,7 +8,7 @@ import sys
 import nbformat
 import pytest
 
-from autograder.student.errors import CommandError
+from autograder.commands import CommandError
 from autograder.student.submit import WorkFolder, main, unit_and_cell
 from tests.notebooks.filling import ROOT, UNITS, filled, solved
 
@@ -68,14 +67,6 @@ def test_points_shown_are_those_of_the_answer_handed_in(folder, capsys):
     assert "Bytes of a tensor: changed since its last check" in capsys.readouterr().out
 
 
-def test_answer_that_is_not_valid_python_is_reported(folder, capsys):
-    put(folder, filled(UNIT, solved(UNIT) | {"u00-tensor-bytes": "def tensor_bytes(:"}))
-    folder.submit(UNIT)
-    assert (
-        "Bytes of a tensor: is not valid Python (invalid syntax, line 1)" in capsys.readouterr().out
-    )
-
-
 def test_copies_changes_and_broken_cells_are_reported(folder, capsys):
     notebook = filled(UNIT, solved(UNIT))
     copy = nbformat.from_dict(cell(notebook, "u00-state-gib"))
@@ -83,12 +74,17 @@ def test_copies_changes_and_broken_cells_are_reported(folder, capsys):
     own = nbformat.v4.new_code_cell("    return 3")
     notebook.cells += [nbformat.from_dict(copy), own, nbformat.v4.new_code_cell("%time 1")]
     cell(notebook, "u00-tensor-bytes-test").source = "2.0"
+    cell(notebook, "u00-tensor-bytes").source = "def tensor_bytes(:"
+    notebook.cells[0].source += "\nMy notes."
     put(folder, notebook)
+    mine(folder).write_text("\ufeff" + mine(folder).read_text("utf-8"), "utf-8")
     handed_in = nbformat.read(folder.submit(UNIT), as_version=4)
     said = capsys.readouterr().out
     assert "2 cells have the id u00-state-gib; only the first that is written counts" in said
     assert "you changed u00-tensor-bytes-test; the course's version is handed in" in said
     assert "a cell of your own is not valid Python (unexpected indent, line 1): `return 3`" in said
+    assert "you changed a text of the course (`# 00 · Start here" in said
+    assert "Bytes of a tensor: is not valid Python (invalid syntax, line 1)" in said
     assert "%time" not in said
     assert [each.cell_type for each in handed_in.cells[-3:]] == ["raw", "code", "code"]
 
@@ -113,24 +109,6 @@ def test_notebook_of_another_unit_is_refused(folder):
         folder.submit(UNIT)
 
 
-def test_answer_checked_after_the_last_save_is_refused(folder):
-    remember(folder, checked("def tensor_bytes(): return 'newer'"))
-    with pytest.raises(CommandError, match=r"is not saved.*Ctrl-S"):
-        folder.submit(UNIT)
-
-
-def test_answer_edited_after_its_check_is_accepted(folder):
-    remember(folder, checked("def tensor_bytes(): return 'older'", "2001-01-01T12:00:00"))
-    folder.submit(UNIT)
-
-
-def test_saved_answer_with_a_later_check_is_accepted(folder):
-    source = solved(UNIT)["u00-tensor-bytes"]
-    os.utime(mine(folder), (NOON, NOON))
-    remember(folder, checked(source + "\n"))
-    folder.submit(UNIT)
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [("", "damaged"), ('{"cells": [', "damaged"), ("[" * 200_000, "damaged"), ("[]", "damaged")],
@@ -140,22 +118,6 @@ def test_damaged_notebook_is_one_sentence(folder, content, words):
     mine(folder).write_text(content)
     with pytest.raises(CommandError, match=words):
         folder.submit(UNIT)
-
-
-def test_notebook_with_a_byte_order_mark_is_read(folder):
-    text = mine(folder).read_text(encoding="utf-8")
-    mine(folder).write_text("\ufeff" + text, encoding="utf-8")
-    folder.submit(UNIT)
-
-
-def test_missing_notebook_and_unknown_unit_are_reported(folder, capsys):
-    mine(folder).unlink()
-    with pytest.raises(
-        CommandError, match=r"is not there. `make fresh UNIT=00_start_here` creates"
-    ):
-        folder.submit(UNIT)
-    with pytest.raises(CommandError, match=f"name one of these.*{UNIT}"):
-        folder.submit("00_nothing")
 
 
 def test_fresh_keeps_answers_and_the_old_notebook(folder):
@@ -196,71 +158,6 @@ def test_fresh_for_an_unknown_cell_changes_nothing(folder):
     assert mine(folder).read_bytes() == before
 
 
-def test_fresh_for_a_damaged_notebook_takes_the_checked_answers(folder, capsys):
-    mine(folder).write_text("{ cut")
-    remember(folder, checked("def tensor_bytes(): return 'checked'\n"))
-    kept = folder.fresh(UNIT)
-    assert kept.read_text() == "{ cut"
-    made = nbformat.read(mine(folder), as_version=4)
-    assert cell(made, "u00-tensor-bytes").source == "def tensor_bytes(): return 'checked'"
-    said = capsys.readouterr().out
-    assert "u00-tensor-bytes was not in your notebook; it comes from its last check" in said
-    assert "u00-view was not in your notebook; it starts empty" in said
-
-
-def test_fresh_brings_back_the_checked_answer_of_a_deleted_cell(folder):
-    notebook = filled(UNIT, solved(UNIT))
-    notebook.cells = [each for each in notebook.cells if each.id != "u00-tensor-bytes"]
-    put(folder, notebook)
-    remember(folder, checked("def tensor_bytes(): return 'checked'\n"))
-    folder.fresh(UNIT)
-    made = nbformat.read(mine(folder), as_version=4)
-    assert cell(made, "u00-tensor-bytes").source == "def tensor_bytes(): return 'checked'"
-    assert cell(made, "u00-state-gib").source == solved(UNIT)["u00-state-gib"]
-
-
-def test_fresh_restores_answers_from_the_file_handed_in(folder):
-    folder.submit(UNIT)
-    mine(folder).write_text("{ cut")
-    folder.fresh(UNIT)
-    made = nbformat.read(mine(folder), as_version=4)
-    assert cell(made, "u00-view").source == solved(UNIT)["u00-view"]
-
-
-def test_notes_in_a_text_of_the_course_are_reported(folder, capsys):
-    notebook = filled(UNIT, solved(UNIT))
-    notebook.cells[0].source += "\nMy notes."
-    put(folder, notebook)
-    folder.submit(UNIT)
-    assert "you changed a text of the course (`# 00 · Start here" in capsys.readouterr().out
-
-
-def test_fresh_without_an_old_notebook(folder):
-    mine(folder).unlink()
-    assert folder.fresh(UNIT) is None
-    assert mine(folder).exists()
-
-
-def test_fresh_takes_the_answers_of_a_renamed_notebook(folder, capsys):
-    renamed = mine(folder).rename(mine(folder).with_name("my FLOPs.ipynb"))
-    before = renamed.read_bytes()
-    assert folder.fresh(UNIT) is None
-    assert "your answers come from my FLOPs.ipynb, which stays" in capsys.readouterr().out
-    assert renamed.read_bytes() == before
-    made = nbformat.read(mine(folder), as_version=4)
-    assert cell(made, "u00-state-gib").source == solved(UNIT)["u00-state-gib"]
-
-
-def test_fresh_leaves_other_notebooks_beside_a_missing_one_alone(folder, capsys):
-    mine(folder).unlink()
-    nbformat.write(filled(OTHER, solved(OTHER)), mine(folder).with_name("other.ipynb"))
-    mine(folder).with_name("damaged.ipynb").write_text("{")
-    folder.fresh(UNIT)
-    assert "your answers come from" not in capsys.readouterr().out
-    made = nbformat.read(mine(folder), as_version=4)
-    assert "not written yet" in cell(made, "u00-state-gib").source
-
-
 def files_of(folder):
     return {each: each.read_bytes() for each in folder.root.rglob("*") if each.is_file()}
 
@@ -291,8 +188,54 @@ def test_two_fresh_notebooks_in_one_second_keep_both_old_ones(folder):
     assert all(path.exists() for path in kept)
 
 
-def test_command_line_prints_one_sentence_and_fails(capsys):
+def test_an_answer_that_was_checked_after_the_last_save_must_be_in_the_file(folder):
+    remember(folder, checked("def tensor_bytes(): return 'newer'"))
+    with pytest.raises(CommandError, match=r"is not saved.* was checked at 12:00.*Ctrl-S"):
+        folder.submit(UNIT)
+    remember(folder, checked(solved(UNIT)["u00-tensor-bytes"] + "\n"))
+    folder.submit(UNIT)
+    remember(folder, checked("def tensor_bytes(): return 'older'", "2001-01-01T12:00:00"))
+    folder.submit(UNIT)
+
+
+def test_a_missing_notebook_says_how_to_get_one(folder):
+    mine(folder).unlink()
+    with pytest.raises(CommandError, match=r"is not there. `make fresh UNIT=00_start_here` cre"):
+        folder.submit(UNIT)
+    assert folder.fresh(UNIT) is None
+    assert mine(folder).exists()
+
+
+def test_answers_of_a_damaged_notebook_come_from_checks_and_other_files(folder, capsys):
+    folder.submit(UNIT)
+    nbformat.write(filled(OTHER, solved(OTHER)), mine(folder).with_name("other.ipynb"))
+    renamed = mine(folder).rename(mine(folder).with_name("my FLOPs.ipynb"))
+    put(folder, filled(UNIT, {}))  # what is not written yet hides nothing
+    kept_stubs = folder.fresh(UNIT)
+    mine(folder).write_text("{ cut")
+    remember(folder, checked("def tensor_bytes(): return 'checked'\n"))
+    assert folder.fresh(UNIT).read_text() == "{ cut"
+    made = nbformat.read(mine(folder), as_version=4)
+    assert cell(made, "u00-tensor-bytes").source == "def tensor_bytes(): return 'checked'"
+    assert cell(made, "u00-view").source == solved(UNIT)["u00-view"]
+    assert len(made.cells) == len(filled(UNIT, {}).cells)
+    assert renamed.exists()
+    assert kept_stubs.exists()
+    said = capsys.readouterr().out
+    assert "u00-tensor-bytes was not in your notebook; it comes from its last check" in said
+
+
+def test_a_deleted_cell_comes_back_empty_where_nothing_has_its_answer(folder, capsys):
+    notebook = filled(UNIT, solved(UNIT))
+    notebook.cells = [each for each in notebook.cells if each.id != "u00-tensor-bytes"]
+    put(folder, notebook)
+    folder.fresh(UNIT)
+    made = nbformat.read(mine(folder), as_version=4)
+    assert "not written yet" in cell(made, "u00-tensor-bytes").source
+    assert cell(made, "u00-state-gib").source == solved(UNIT)["u00-state-gib"]
+    assert "u00-tensor-bytes was not in your notebook; it starts empty" in capsys.readouterr().out
+
+
+def test_an_unknown_unit_ends_the_command_with_one_sentence(capsys):
     assert main(["submit", "99_nothing"]) == 1
     assert "There is no unit `99_nothing`" in capsys.readouterr().err
-    assert main(["submit"]) == 1
-    assert "No unit is named: name one of these" in capsys.readouterr().err

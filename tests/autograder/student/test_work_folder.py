@@ -1,13 +1,13 @@
 """Missing units are copied whole into the work folder; what is there is never touched."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
-from autograder.student import work_folder
-from autograder.student.errors import CommandError
-from autograder.student.work_folder import copy_missing_units, find_unit
+from autograder.commands import CommandError
+from autograder.student.work_folder import copy_missing_units
 
 
 @pytest.fixture
@@ -26,7 +26,6 @@ def test_a_new_work_folder_gets_every_unit_and_a_record(notebooks: Path, tmp_pat
     assert (work / "01_flops" / "images" / "a.svg").read_text() == "picture"
     empty = {"version": 1, "exercises": {}, "predictions": {}}
     assert json.loads((work / "progress.json").read_text()) == empty
-    assert not list(work.glob(".copying-*"))
     assert copy_missing_units(notebooks, work) == []
 
 
@@ -53,20 +52,21 @@ def test_a_copy_is_writable_and_free_of_hidden_files(notebooks: Path, tmp_path: 
     assert not (tmp_path / "work" / "00_start_here" / ".ipynb_checkpoints").exists()
 
 
-def test_an_interrupted_copy_leaves_no_half_unit(
+def test_an_interrupted_copy_leaves_no_half_file_and_goes_on(
     notebooks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def break_at_picture(source: Path, target: Path) -> None:
+        target.write_bytes(source.read_bytes())
         if source.suffix == ".svg":
             raise KeyboardInterrupt
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(source.read_bytes())
 
-    monkeypatch.setattr(work_folder, "copy_file", break_at_picture)
-    with pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(shutil, "copyfile", break_at_picture)
         copy_missing_units(notebooks, tmp_path / "work")
-    left = {entry.name for entry in (tmp_path / "work").iterdir()}
-    assert left == {"progress.json", ".progress.json.lock"}
+    left = {file.name for file in (tmp_path / "work").rglob("*") if file.is_file()}
+    assert left == {"00_start_here.ipynb", "progress.json", ".progress.json.lock"}
+    copied = copy_missing_units(notebooks, tmp_path / "work")
+    assert copied == ["00_start_here/images/a.svg", "01_flops"]
 
 
 @pytest.mark.parametrize("blocked", ["work", "work/01_flops"])
@@ -78,13 +78,3 @@ def test_a_file_in_the_place_of_a_folder_is_one_sentence(
     with pytest.raises(CommandError, match=r"cannot be written .* move away what is in its place"):
         copy_missing_units(notebooks, tmp_path / "work")
     assert (tmp_path / blocked).read_text() == "in the way"
-
-
-@pytest.mark.parametrize("wanted", ["1", "01", "01_flops"])
-def test_a_unit_is_found_by_number_or_name(notebooks: Path, wanted: str) -> None:
-    assert find_unit(notebooks, wanted) == "01_flops"
-
-
-def test_an_unknown_unit_is_answered_with_the_list(notebooks: Path) -> None:
-    with pytest.raises(CommandError, match=r"no unit `7`.*00_start_here, 01_flops"):
-        find_unit(notebooks, "7")
