@@ -7,7 +7,7 @@ endif
 PYTHON ?= python3
 COURSE := $(PYTHON) -m autograder
 
-.PHONY: help setup lab author test acceptance test-hub build book exercise submit fresh practice planner release collect grade late read report student-bundle student-repository version lint
+.PHONY: help setup lab author test acceptance test-hub build book exercise submit fresh practice release collect grade late read report student-bundle student-repository version lint
 
 help:
 	@$(COURSE) help
@@ -22,8 +22,7 @@ submit fresh practice:
 	@$(COURSE) $@ $(if $(UNIT),"$(UNIT)") $(if $(CELL),"$(CELL)")
 
 # make setup: the environment and your notebooks, where something else starts Jupyter
-# make planner: your plan as a package that needs nothing of the course
-setup planner:
+setup:
 	@$(COURSE) $@
 
 # make collect UNIT=01 ZIP=download.zip      make grade UNIT=01 [ARGS="--jobs 4"]

@@ -34,7 +34,6 @@ COMMANDS = {
     "submit": ("student", ["-m autograder.student.submit submit"], "check a unit and hand it in"),
     "fresh": ("student", ["-m autograder.student.submit fresh"], "get a unit or a cell anew"),
     "practice": ("student", ["-m autograder.student.practice"], "new sizes for what you passed"),
-    "planner": ("student", ["-m autograder.planning.export"], "your plan as a package of its own"),
     "author": (
         "dev",
         ["-m autograder.student.launch author"],
@@ -99,8 +98,7 @@ def complaint_about_command(name):
     if COMMANDS[name][0] == "dev" and not os.path.isdir(os.path.join(here, "authoring")):  # noqa: PTH112, PTH118
         return (
             "`" + name + "` belongs to the full repository of the course, and this is the copy for "
-            "students: use `setup`, `lab`, `submit`, `fresh`, `practice` or `planner` here, or get "
-            "the repository."
+            "students: use `setup`, `lab`, `submit`, `fresh` or `practice` here, or get the repository."
         )
     return ""
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from autograder.hub import doctor, install, settings, start
-from autograder.planning.export import export
 from autograder.student.environment import ROOT
 from autograder.student.errors import CommandError
 from autograder.student.practice import practise, print_what_is_new
@@ -38,8 +37,6 @@ def _run(options: argparse.Namespace) -> int:
         unit, exercise = unit_and_cell(options.unit, options.exercise)
         new = practise(ROOT, work, unit, exercise)
         print_what_is_new(new, "python -m autograder.hub fresh ")
-    elif options.command == "planner":
-        print("\n".join(export(work).summary()))
     else:
         return doctor.main(settings.read())
     return 0
@@ -59,7 +56,6 @@ def _parser() -> argparse.ArgumentParser:
     practising = commands.add_parser("practice", help="new sizes for what you passed")
     practising.add_argument("unit")
     practising.add_argument("exercise", nargs="?", default="")
-    commands.add_parser("planner", help="your plan as a package of its own")
     commands.add_parser("start", help="what the hub starts; its options go on to the server")
     commands.add_parser("doctor", help="in a terminal of the hub: what is wrong")
     return parser

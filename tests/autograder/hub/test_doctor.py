@@ -314,7 +314,7 @@ def test_students_with_another_version(hub, monkeypatch, tmp_path):
     repository = tmp_path / "repository"
     (repository / "notebooks").mkdir(parents=True)
     monkeypatch.setattr(hub_checks, "ROOT", repository)
-    there = "`make planner` in a terminal"
+    there = "`make fresh UNIT=00` gives you"
     (repository / "notebooks" / "a.ipynb").write_text(there)
     (hub.course / "notebooks" / "a.ipynb").write_text(hub_checks.words.on_hub(there))
     for place in (hub.course, repository):
