@@ -98,7 +98,8 @@ def complaint_about_command(name):
     if COMMANDS[name][0] == "dev" and not os.path.isdir(os.path.join(here, "authoring")):  # noqa: PTH112, PTH118
         return (
             "`" + name + "` belongs to the full repository of the course, and this is the copy for "
-            "students: use `setup`, `lab`, `submit`, `fresh` or `practice` here, or get the repository."
+            "students: use `setup`, `lab`, `submit`, `fresh` or `practice` here, or get the "
+            "repository."
         )
     return ""
 
