@@ -27,7 +27,7 @@ setup:
 
 # make collect UNIT=01 ZIP=download.zip      make grade UNIT=01 [ARGS="--jobs 4"]
 # make read UNIT=01 [ARGS="--port 8890"]     make report UNIT=01
-# make release UNIT=01 [ARGS=--dry-run] [ARGS=--undo]
+# make release UNIT=01 [ARGS=--dry-run]
 release collect grade read report:
 	@$(COURSE) $@ $(if $(UNIT),"$(UNIT)") $(if $(ZIP),"$(ZIP)") $(ARGS)
 
