@@ -7,7 +7,7 @@ endif
 PYTHON ?= python3
 COURSE := $(PYTHON) -m autograder
 
-.PHONY: help setup lab author test acceptance test-hub build book exercise submit fresh practice planner release collect grade late read report student-bundle student-repository version lint
+.PHONY: help setup lab author test acceptance test-hub build book exercise submit fresh practice release collect grade late read report student-bundle student-repository version lint
 
 help:
 	@$(COURSE) help
@@ -22,13 +22,12 @@ submit fresh practice:
 	@$(COURSE) $@ $(if $(UNIT),"$(UNIT)") $(if $(CELL),"$(CELL)")
 
 # make setup: the environment and your notebooks, where something else starts Jupyter
-# make planner: your plan as a package that needs nothing of the course
-setup planner:
+setup:
 	@$(COURSE) $@
 
 # make collect UNIT=01 ZIP=download.zip      make grade UNIT=01 [ARGS="--jobs 4"]
 # make read UNIT=01 [ARGS="--port 8890"]     make report UNIT=01
-# make release UNIT=01 [ARGS=--dry-run] [ARGS=--undo]
+# make release UNIT=01 [ARGS=--dry-run]
 release collect grade read report:
 	@$(COURSE) $@ $(if $(UNIT),"$(UNIT)") $(if $(ZIP),"$(ZIP)") $(ARGS)
 

@@ -34,14 +34,13 @@ COMMANDS = {
     "submit": ("student", ["-m autograder.student.submit submit"], "check a unit and hand it in"),
     "fresh": ("student", ["-m autograder.student.submit fresh"], "get a unit or a cell anew"),
     "practice": ("student", ["-m autograder.student.practice"], "new sizes for what you passed"),
-    "planner": ("student", ["-m autograder.planning.export"], "your plan as a package of its own"),
     "author": (
         "dev",
         ["-m autograder.student.launch author"],
         "JupyterLab for authors and graders",
     ),
     "collect": ("dev", ["-m autograder.grading.intake.lms"], "take in an LMS download"),
-    "release": ("dev", ["-m autograder.grading.release"], "let a changed unit count; or undo it"),
+    "release": ("dev", ["-m autograder.grading.release"], "let a changed unit count"),
     "grade": ("dev", ["-m autograder.grading"], "grade what was collected of a unit"),
     "late": ("dev", ["-m autograder.grading.late"], "give late days, say who was late"),
     "read": ("dev", ["-m autograder.grading.reading"], "read the answers of a class in words"),
@@ -103,8 +102,8 @@ def complaint_about_command(name):
     if COMMANDS[name][0] == "dev" and not os.path.isdir(os.path.join(here, "authoring")):  # noqa: PTH112, PTH118
         return (
             "`" + name + "` belongs to the full repository of the course, and this is the copy for "
-            "students: use `setup`, `lab`, `submit`, `fresh`, `practice` or `planner` here, or get "
-            "the repository."
+            "students: use `setup`, `lab`, `submit`, `fresh` or `practice` here, or get the "
+            "repository."
         )
     return ""
 
@@ -118,7 +117,7 @@ def usage():
     if "grade" in available:
         lines += ["make collect UNIT=01 ZIP=download.zip; make grade UNIT=01"]
         lines += ["make read UNIT=01; make report UNIT=01"]
-        lines += ["make release UNIT=01 [ARGS=--undo]; make late UNIT=01 STUDENT=ada DAYS=2"]
+        lines += ["make release UNIT=01; make late UNIT=01 STUDENT=ada DAYS=2"]
     return "\n".join(lines)
 
 

@@ -55,13 +55,3 @@ def test_what_is_done_is_named_by_its_unit(row):
 def test_what_a_unit_names_is_in_the_map(unit):
     done = {row["item"] for row in DONE if row["unit"] == unit.folder[:2]}
     assert set(unit.lecture) <= done
-
-
-# Words that the scanned slides garbled: "Tensor", "Dropout", "512 GPUs".
-GARBLED = ("Jensor", "Cropout", "5712 GPUs")
-
-
-@pytest.mark.parametrize("unit", UNITS.values(), ids=lambda unit: unit.folder)
-def test_no_garbled_word_of_the_scans_is_quoted(unit):
-    text = "\n".join(cell.source for cell in released(unit.folder).cells)
-    assert not [word for word in GARBLED if word in text]

@@ -204,7 +204,7 @@ class Run:
             if not self.store.knows(self.unit):
                 raise
             return  # taught by nbgrader, with no instructor's notebook here
-        self.store.take(self.unit, form, lambda: self._archive.keep(form, after=0))
+        self.store.take(self.unit, form, lambda: self._archive.keep(form))
 
     def _check_catalogue(self) -> None:
         """Check that the course still has all exercises of the release."""

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from autograder.commands import ROOT, CommandError
 from autograder.hub import doctor, install, settings, start
-from autograder.planning.export import export
 from autograder.student.practice import practise, print_what_is_new
 from autograder.student.submit import WorkFolder, print_what_is_kept, unit_and_cell
 
@@ -37,8 +36,6 @@ def _run(options: argparse.Namespace) -> int:
         unit, exercise = unit_and_cell(options.unit, options.exercise)
         new = practise(ROOT, work, unit, exercise)
         print_what_is_new(new, "python -m autograder.hub fresh ")
-    elif options.command == "planner":
-        print("\n".join(export(work).summary()))
     else:
         return doctor.main(settings.read())
     return 0
@@ -58,7 +55,6 @@ def _parser() -> argparse.ArgumentParser:
     practising = commands.add_parser("practice", help="new sizes for what you passed")
     practising.add_argument("unit")
     practising.add_argument("exercise", nargs="?", default="")
-    commands.add_parser("planner", help="your plan as a package of its own")
     commands.add_parser("start", help="what the hub starts; its options go on to the server")
     commands.add_parser("doctor", help="in a terminal of the hub: what is wrong")
     return parser

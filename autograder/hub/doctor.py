@@ -1,36 +1,60 @@
-"""What is wrong with the course on this hub, seen from the account that asks.
+"""What is wrong with the course on this hub and is said by nobody else, for the account that asks.
 
-Each line is one thing that must hold; one that does not says what was wanted, what came, and what
-to do. A student's account is asked for what a student needs and must not have, a grader's for what
-grading needs.
+JupyterHub names versions that differ, nbgrader an exchange that it cannot write into, `make grade`
+a machine without a sandbox. What is left goes wrong in silence: answers within reach, homes that
+are open, lists that are empty, students who practise with something else than they are graded by.
 """
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import os
+import stat
+import sysconfig
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
-from autograder.commands import CommandError
-from autograder.hub import checks
-from autograder.hub.finding import Finding
+from nbgrader.apps import NbGrader
+from traitlets.config.loader import PyFileConfigLoader
+
+from autograder.commands import ROOT, CommandError
+from autograder.hub import words
+from autograder.hub.install import FOR_STAFF
 from autograder.hub.settings import Hub
 from autograder.hub.start import account
 
+COPIED = ("autograder", "course_utils", "notebooks")
+SUFFIXES = (".py", ".json", ".csv", ".ipynb")
+START = "Start this server with `python -m autograder.hub start`, as docs/hub.md says"
 
-def findings(hub: Hub) -> Iterator[Finding]:
-    """All that was looked at for this account."""
-    if account() not in hub.graders:
-        yield from checks.for_everybody(hub, "student")
-        yield from checks.for_students(hub)
-        return
-    yield from checks.for_everybody(hub, "author")
-    if importlib.util.find_spec("autograder.grading") is None:
-        where = hub.graders[account()]
-        yield Finding("grader", "the full repository", "a students' copy", f"use that of {where}")
-        return
-    yield from importlib.import_module("autograder.grading.hub_checks").for_graders(hub)
+
+@dataclass(frozen=True)
+class Finding:
+    """What was wanted of something and what came.
+
+    Attributes:
+        subject: What was looked at.
+        wanted: What must be there.
+        got: What is there.
+        remedy: What to do where they differ.
+    """
+
+    subject: str
+    wanted: str
+    got: str
+    remedy: str
+
+    @property
+    def is_right(self) -> bool:
+        """Whether it is as wanted."""
+        return self.wanted == self.got
+
+    def __str__(self) -> str:
+        """One line for a person."""
+        if self.is_right:
+            return f"ok     {self.subject}: {self.got}"
+        return f"WRONG  {self.subject}: wanted {self.wanted}, got {self.got}. {self.remedy}"
 
 
 def main(hub: Hub) -> int:
@@ -47,3 +71,88 @@ def main(hub: Hub) -> int:
         num_wrong += not each.is_right
     print(f"{num_wrong} wrong." if num_wrong else "Nothing is wrong.")
     return int(num_wrong > 0)
+
+
+def findings(hub: Hub) -> Iterator[Finding]:
+    """All that was looked at for this account."""
+    config = NbGrader()
+    config.load_config_file()
+    root = str(config.config["Exchange"].get("root", "nbgrader's own"))
+    yield Finding("nbgrader's exchange", str(hub.exchange), root, START)
+    yield from (for_graders if account() in hub.graders else for_students)(hub)
+
+
+def for_students(hub: Hub) -> Iterator[Finding]:
+    """What a student must not find, and must not write."""
+    yield Finding(
+        "model answers", "none", _listed(answers(hub.course), "none"),
+        "Students' environments hold the archive of `make student-bundle` and nothing else of "
+        "the course",
+    )  # fmt: skip
+    places = (Path(sysconfig.get_path("purelib")), hub.course, *map(hub.course.joinpath, COPIED))
+    writable = [str(place) for place in places if os.access(place, os.W_OK)]
+    yield Finding(
+        "course and environment read-only", "yes", _listed(writable, "yes"),
+        f"`sudo chown -R root` and `sudo chmod -R go-w`: {' '.join(writable)}",
+    )  # fmt: skip
+    yield home()
+
+
+def answers(course: Path) -> list[str]:
+    """Rooms of staff that are in the students' copy or can be imported."""
+    modules = [each.replace("/", ".") for each in FOR_STAFF if "/" in each]
+    importable = [name for name in modules if importlib.util.find_spec(name) is not None]
+    return [*(str(course / name) for name in FOR_STAFF if (course / name).exists()), *importable]
+
+
+def home() -> Finding:
+    """Whether nobody else reads the home; a group that is the account's own does not count."""
+    mode = stat.S_IMODE(Path.home().stat().st_mode)
+    others = 0o007 if Path.home().group() == Path.home().owner() else 0o077
+    got = f"mode {mode:o} of group {Path.home().group()}" if mode & others else "yes"
+    return Finding("home closed to others", "yes", got, f"`chmod 700 {Path.home()}`")
+
+
+def for_graders(hub: Hub) -> Iterator[Finding]:
+    """What must be closed to students, and what must be the same for them."""
+    is_closed = any(not folder.stat().st_mode & 0o011 for folder in (ROOT, *ROOT.parents))
+    yield Finding(
+        "course folder closed to others", "yes", "yes" if is_closed else "no",
+        f"`chmod 700 {ROOT}`: it holds model answers, the seed and grades",
+    )  # fmt: skip
+    yield Finding(
+        "course id of students", course_id(ROOT), course_id(hub.course),
+        f"`c.CourseDirectory.course_id` in {ROOT} and in {hub.course} must be the same",
+    )  # fmt: skip
+    yield Finding(
+        "students' copy", "the files of this repository",
+        _listed(other_files(hub.course), "the files of this repository"),
+        f"`make student-bundle`, unpack it over {hub.course} and install again",
+    )  # fmt: skip
+
+
+def course_id(course: Path) -> str:
+    """The id of the course in a copy of it."""
+    config = PyFileConfigLoader("nbgrader_config.py", path=str(course)).load_config()
+    return str(config.CourseDirectory.course_id)
+
+
+def other_files(course: Path) -> list[str]:
+    """Files of the students' copy that are not ours, notebooks in the words of a hub."""
+    files = (file for name in COPIED for file in (course / name).rglob("*"))
+    names = (file.relative_to(course) for file in sorted(files) if file.suffix in SUFFIXES)
+    return [str(name) for name in names if not _is_same(ROOT / name, course / name)]
+
+
+def _is_same(ours: Path, theirs: Path) -> bool:
+    if not ours.exists():
+        return False
+    text = ours.read_text(encoding="utf-8")
+    expected = words.on_hub(text) if ours.suffix == ".ipynb" else text
+    return theirs.read_text(encoding="utf-8") == expected
+
+
+def _listed(found: list[str], otherwise: str) -> str:
+    """What was found, the first ones by name."""
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    return ", ".join(found[:3]) + more if found else otherwise

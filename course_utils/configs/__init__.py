@@ -1,7 +1,6 @@
-"""Frozen sizes that describe a run: models, precisions, runs, layouts, devices."""
+"""Frozen sizes that describe a run: models, precisions, runs, devices."""
 
 from course_utils.configs.hardware import DEVICES, Device, device
-from course_utils.configs.layout import ParallelLayout
 from course_utils.configs.machine import (
     LAST_STAGE,
     PLAN_TAKES_NAMES,
@@ -38,7 +37,6 @@ __all__ = [
     "ModelConfig",
     "NoSuchPlan",
     "NumberFormat",
-    "ParallelLayout",
     "Placement",
     "Plan",
     "Precision",

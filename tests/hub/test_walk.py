@@ -220,17 +220,14 @@ def test_the_doctor_finds_what_has_been_broken(walk: Walk) -> None:
     """Outside of a server that `start` has started there are no settings, and it says so."""
     made = walk.hub.machine
     command = [str(made.python), "-m", "autograder.hub", "doctor"]
-    made.exchange.chmod(0o755)
+    made.students[0].home.chmod(0o755)
     try:
         said = made.students[0].run(*command, code=1)
     finally:
-        made.exchange.chmod(0o1777)
+        made.students[0].home.chmod(0o700)
     subjects = {line.split(":")[0] for line in said.splitlines() if line.startswith("WRONG")}
-    assert subjects >= {
-        f"WRONG  exchange {made.exchange}", "WRONG  nbgrader in JupyterLab",
-        "WRONG  nbgrader's exchange",
-    }  # fmt: skip
-    assert f"chmod 1777 {made.exchange}" in said
+    assert subjects == {"WRONG  nbgrader's exchange", "WRONG  home closed to others"}
+    assert f"chmod 700 {made.students[0].home}" in said
     refused = subprocess.run(
         command, cwd=made.course, env=root_environ(), capture_output=True, text=True, check=False
     )
@@ -267,7 +264,7 @@ def test_no_room_of_staff_can_be_imported(walk: Walk) -> None:
     packages = tools.packages_of(made.course / "environment")
     assert not list(packages.glob("autograder*")) + list(packages.glob("course_utils*"))
     code = (
-        "import autograder.hub.checks as c, autograder, pathlib;"
+        "import autograder.hub.doctor as c, autograder, pathlib;"
         "print(c.answers(pathlib.Path(autograder.__file__).parents[1]), autograder.__file__)"
     )
     said = made.students[0].run(str(made.python), "-c", code).strip()

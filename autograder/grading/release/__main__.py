@@ -1,4 +1,4 @@
-"""`make release UNIT=05`: let a unit count as the build left it, or go back to the release before.
+"""`make release UNIT=05`: let a unit count as the build left it.
 
 The gradebook follows, and keeps every grade by exercise. Nothing is graded here.
 """
@@ -7,7 +7,7 @@ import argparse
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import nbformat
@@ -23,13 +23,12 @@ from autograder.grading.release.difference import (
     differences,
     exercise_of,
     is_extra,
-    not_in_the_course,
     points_of,
 )
 from autograder.grading.run import configuration
 from autograder.grading.standings import Standing
 
-USAGE = 'make release UNIT=05 [ARGS="--dry-run" or ARGS="--undo"]'
+USAGE = "make release UNIT=05 [ARGS=--dry-run]"
 A_BONUS = "Where it should cost nobody anything, `extra=true` in its card makes it a bonus."
 THIRDS = 1e-9  # a third of a point, three times
 
@@ -68,38 +67,10 @@ class Releasing:
         if is_dry:
             yield "Nothing was written."
             return
-        number = self._switch(form, lambda: self.archive.keep(form, after=self.number))
+        with lock(path_of(self.root, self.unit)):
+            number = self.store.take(self.unit, form, lambda: self.archive.keep(form))
         yield f"This is release {number} now."
-        if old:
-            yield f"`make release UNIT={self.unit[:2]} ARGS=--undo` goes back to {old}."
         yield from self._about_source()
-        yield from self._what_to_do()
-
-    def back(self, *, is_dry: bool) -> Iterator[str]:
-        """Go back to the release before the one that counts; lines that say what changes."""
-        if not self.number or not (after := self.archive.read(self.number).after):
-            raise GradingError(f"{self.unit} has no release before the one that counts.")
-        current, old = self.archive.read(self.number), self.archive.read(after)
-        yield f"{self.unit}, back from {current} to {old}:"
-        yield from (f"  {line}" for line in differences(current.form, old.form))
-        yield from self._about_grades(old.form, current.form)
-        if is_dry:
-            yield "Nothing was written."
-            return
-        self._switch(old.form, lambda: old.number)
-        yield f"This is release {old.number} again; release {current.number} stays in releases/."
-        if missing := not_in_the_course(points_of(old.form.notebook)):
-            yield (
-                f"The course has no {', '.join(missing)} now, so nobody can be graded yet: put "
-                f"that back into {self._master}, from git or by hand, then `make build "
-                f"UNIT={self.unit[:2]}`."
-            )
-        else:
-            yield (
-                "The text master, its notebooks and the checks are as they were: before you give "
-                f"the unit out again, take its source back too, with git and `make build "
-                f"UNIT={self.unit[:2]}`."
-            )
         yield from self._what_to_do()
 
     def _current(self) -> Release | None:
@@ -118,23 +89,16 @@ class Releasing:
             return False
         return True
 
-    def _switch(self, form: Form, keep: Callable[[], int]) -> int:
-        with lock(path_of(self.root, self.unit)):
-            return self.store.take(self.unit, form, keep)
-
-    @property
-    def _master(self) -> str:
-        return f"solutions/{self.unit}/{self.unit}.py"
-
     def _about_source(self) -> Iterator[str]:
         """Whether git could bring back what the release was made of."""
-        command = ["git", "-C", str(self.root), "status", "--porcelain", "--", self._master]
+        master = f"solutions/{self.unit}/{self.unit}.py"
+        command = ["git", "-C", str(self.root), "status", "--porcelain", "--", master]
         try:
             asked = subprocess.run(command, capture_output=True, text=True, check=False)
         except FileNotFoundError:  # no git, and so nothing to commit
             return
         if asked.stdout.strip():
-            yield f"{self._master} is not committed: commit it, so that git can bring it back."
+            yield f"{master} is not committed: commit it, so that git can bring it back."
 
     def _about_grades(self, form: Form, before: Form) -> Iterator[str]:
         """What becomes of the grades that are there."""
@@ -166,16 +130,16 @@ class Releasing:
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
-    """Release, or go back, and say what has changed; 1 if it cannot."""
+    """Release, and say what has changed; 1 if it cannot."""
     parser = argparse.ArgumentParser(prog="make release", usage=USAGE, description=__doc__)
     parser.add_argument("unit", help="number or folder of the unit")
-    parser.add_argument("--undo", action="store_true", help="go back to the release before")
     parser.add_argument("--dry-run", action="store_true", help="only say what would change")
     options = parser.parse_args(arguments)
     try:
         releasing = Releasing(root, options.unit)
-        step = releasing.back if options.undo else releasing.forward
-        lines = list(step(is_dry=options.dry_run))  # before a closed pipe can end it half-way
+        lines = list(
+            releasing.forward(is_dry=options.dry_run)
+        )  # before a closed pipe can end it half-way
         print("\n".join(lines))
     except GradingError as error:
         print(error, file=sys.stderr)

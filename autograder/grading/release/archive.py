@@ -51,13 +51,11 @@ class Release:
     Attributes:
         number: Its number, from 1.
         day: When, as ``2027-03-01``.
-        after: Number of the release that it took the place of; 0 if none.
     """
 
     form: Form
     number: int
     day: str
-    after: int
 
     def __str__(self) -> str:
         """Its number and its day."""
@@ -92,24 +90,24 @@ class Archive:
                 f"UNIT={self.unit[:2]}`."
             ) from None
         form = Form(release, instructor, about["checks"])
-        return Release(form, number, folder.name.partition("-")[2], about["after"])
+        return Release(form, number, folder.name.partition("-")[2])
 
     def others(self, number: int) -> tuple[str, ...]:
         """The notebooks that students got by other releases, the latest first."""
         whole = (self._if_whole(each) for each in reversed(self.numbers()) if each != number)
         return tuple(each.form.release for each in whole if each)
 
-    def keep(self, form: Form, after: int) -> int:
+    def keep(self, form: Form) -> int:
         """Write a release, unless the last one is the same; its number."""
         last = max(self.numbers(), default=0)
-        known = self._if_whole(last)  # of a run that was killed, or undone
-        if known and (known.form, known.after) == (form, after):
+        known = self._if_whole(last)  # of a run that was killed
+        if known and known.form == form:
             return last
         name = f"{last + 1:03}-{date.today():%Y-%m-%d}"
         beside = self.folder / f".{name}.writing"
         shutil.rmtree(beside, ignore_errors=True)  # of a run that was killed
         beside.mkdir(parents=True)
-        about = {"after": after, "checks": form.checks}
+        about = {"checks": form.checks}
         texts = (form.release, form.instructor, json.dumps(about, indent=1) + "\n")
         for file, text in zip((*self._notebooks, ABOUT), texts, strict=True):
             write_synced(beside / file, text.encode())

@@ -1,4 +1,4 @@
-"""A unit that changes after its release: every grade stays, nobody is blamed, and it can be undone.
+"""A unit that changes after its release: every grade stays, nobody is blamed, and none is lost.
 
 The class is that of a new teacher: three students, of whom one has a cell of their own, texts that
 a person reads, and a score that a person gave instead of a check's.
@@ -11,7 +11,6 @@ import json
 import os
 import signal
 import subprocess
-from contextlib import suppress
 
 import nbformat
 import pytest
@@ -20,7 +19,7 @@ from sqlalchemy.orm import Session
 
 from autograder import catalogue
 from autograder.cells import cell_key, nbgrader_metadata
-from autograder.grading import command, gradebook_writer, unit_in_gradebook
+from autograder.grading import command, unit_in_gradebook
 from autograder.grading.errors import GradingError
 from autograder.grading.preprocessors import OnlyKnownCells
 from autograder.grading.release import archive
@@ -119,8 +118,9 @@ def test_four_changes_and_back(course, whole, capsys):
     a_text(course, text, told, right)
     dearer = other_points(course, with_points(text, DEARER, 3), told, right)
     more = with_text(whole, "Every exercise has a **check**", "Each exercise has a **check**")
-    an_exercise_more(course, with_points(more, DEARER, 3), told, dearer)
-    back_again(course, told, dearer, right)
+    more = with_points(more, DEARER, 3)
+    an_exercise_more(course, more, told, dearer)
+    back_again(course, (text, with_points(text, DEARER, 3), more), told, dearer, right)
 
 
 class Said:
@@ -145,7 +145,6 @@ def a_mended_check(course, form, told):
     assert f"  check: {MENDED}\n" in said
     assert "Grades of 3 students in 4 exercises stay as they are.\n" in said
     assert "This is release 2 now.\n" in said
-    assert "`make release UNIT=00 ARGS=--undo` goes back to release 1 of " in said
     before = {student: scores(course, student) for student in STUDENTS}
     right = graded_anew(course, again=True)
     assert right == before | {
@@ -202,22 +201,26 @@ def an_exercise_more(course, form, told, before):
     assert (result.remarks, scores(course, "ada")[NEW]) == ((), 1)
 
 
-def back_again(course, told, dearer, right):
+def back_again(course, forms, told, dearer, right):
     """Grades of an exercise that goes are set aside, and come back with it."""
-    said = told.by(course, "--undo")
+    first, second, third = forms
+    put(course, second, **MENDED_CHECK)
+    said = told.by(course)
     assert f"Set aside, and back whenever the exercise is: grades of {NEW}.\n" in said
     assert NEW not in scores(course, "ada")
     shown = graded_in_feedback(course, "ada")  # before the next grading
     assert {exercise_of(name) for name in shown} == scores(course, "ada").keys()
     assert graded_anew(course) == dearer
-    released(course, "--undo")
+    put(course, first, **MENDED_CHECK)
+    released(course)
     again = graded_anew(course)
     assert again["ada"] == right["ada"]
     assert again["grace"] == right["grace"] | {DEARER: 2}, "what a person gave is theirs"
+    put(course, third, **MENDED_CHECK)
     assert f"Back again: the grades of {NEW} that were set aside.\n" in told.by(course)
     assert scores(course, "ada")[NEW] == 1
     numbers = archive.Archive(course.root, UNIT).numbers()
-    assert numbers == [1, 2, 3, 4, 5, 6], "none was ever deleted"
+    assert numbers == [1, 2, 3, 4, 5, 6, 7, 8], "none was ever deleted"
 
 
 def graded_in_feedback(course: Small, student: str) -> set[str]:
@@ -278,25 +281,17 @@ def test_numbers_and_minutes_that_the_build_writes_are_no_change_of_a_text(cours
     assert "text or given code" not in capsys.readouterr().out
 
 
-def test_nothing_is_released_twice_and_the_first_not_undone(course, whole, capsys):
+def test_nothing_is_released_twice(course, capsys):
     capsys.readouterr()
     released(course)
     assert "Nothing of 00_start_here as it was built has changed since release 1 of " in (
         capsys.readouterr().out
     )
-    assert release([UNIT, "--undo"], course.root) == 1
-    assert "has no release before the one that counts" in capsys.readouterr().err
-    put(course, whole)
-    for _ in range(2):
-        released(course)
-        released(course, "--undo")
-    assert archive.Archive(course.root, UNIT).numbers() == [1, 2]
+    assert archive.Archive(course.root, UNIT).numbers() == [1]
 
 
-def test_an_undo_that_brings_back_what_the_course_lacks_says_so(course, monkeypatch, capsys):
+def test_a_release_with_what_the_course_lacks_says_so(course, monkeypatch):
     """With the next step: until the exercise is back in the master, nobody can be graded."""
-    put(course, without(nbformat.reads(place_of(course, "solutions").read_text(), 4), DEARER))
-    released(course)
     units = [
         dataclasses.replace(
             unit, exercises=tuple(each for each in unit.exercises if each.id != DEARER)
@@ -304,11 +299,6 @@ def test_an_undo_that_brings_back_what_the_course_lacks_says_so(course, monkeypa
         for unit in catalogue.units()
     ]
     monkeypatch.setattr(catalogue, "units", lambda: units)
-    capsys.readouterr()
-    released(course, "--undo")
-    said = capsys.readouterr().out
-    assert f"The course has no {DEARER} now, so nobody can be graded yet: put that back" in said
-    assert "take its source back too" not in said
     master = f"solutions/{UNIT}/{UNIT}.py"
     with pytest.raises(GradingError, match=f"put it back into {master}, .*`make build UNIT=00`"):
         course.grade()
@@ -387,92 +377,26 @@ def test_a_release_that_is_lost_is_named(course):
     assert course.grade() == [], "the same notebook as before"
 
 
-WRITER = gradebook_writer.GradebookWriter
-
-
-def killing(patch, where, name, when, count=1):
-    """Make a function end this process as SIGKILL does, at one of its calls.
-
-    Calls count from the copy of the gradebook on, with which each change begins.
-    """
-    function, back_up = getattr(where, name), WRITER.back_up
-    calls, begun = [], [name] if name == "back_up" else []
-
-    def beginning(writer):
-        back_up(writer)
-        begun.append(name)
-
-    def wrapper(*arguments, **options):
-        calls.extend([name] if begun else [])
-        if when == "before" and begun and len(calls) == count:
-            os.kill(os.getpid(), signal.SIGKILL)
-        result = function(*arguments, **options)
-        if when == "after" and begun and len(calls) == count:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return result
-
-    patch.setattr(WRITER, "back_up", beginning)
-    patch.setattr(where, name, wrapper)
-
-
-GRADES = gradebook_writer.beside_grades
-MOMENTS = {
-    "before the copy of the gradebook": (WRITER, "back_up", "before"),
-    "after the copy of the gradebook": (WRITER, "back_up", "after"),
-    "after cells that go": (unit_in_gradebook, "_forget_all_but", "after"),
-    "between two cells": (unit_in_gradebook, "_learn_cell", "after", 5),
-    "after the grades of new cells": (unit_in_gradebook, "_complete_submissions", "after"),
-    "after the cells": (unit_in_gradebook, "learn", "after"),
-    "after the first file": (archive, "write_synced", "after", 1),
-    "before the last file": (archive, "write_synced", "before", 3),
-    "after the last file": (archive, "write_synced", "after", 3),
-    "after the folder has its name": (archive.Archive, "keep", "after"),
-    "after the number": (GRADES, "set_release", "after"),
-    "before the commit": (Session, "commit", "before"),
-    "after the commit": (Session, "commit", "after"),
-}
-ON_THE_WAY_BACK = [name for name in MOMENTS if "file" not in name and "folder" not in name]
-
-
-def killed(course: Small, moment: str, *options: str) -> None:
-    """Release in a process of its own, which is killed at a moment."""
+@pytest.mark.parametrize(
+    ("where", "name"),
+    [
+        (unit_in_gradebook, "_complete_submissions"),
+        (archive, "write_synced"),
+        (archive.Archive, "keep"),
+        (Session, "commit"),
+    ],
+)
+def test_killed_on_the_way_it_is_the_old_release_until_it_runs_again(
+    course, whole, monkeypatch, where, name
+):
+    put(course, with_points(whole, DEARER, 3))
+    old = cells(course), course.contents(), beside(course)
     child = os.fork()
     if child == 0:
-        with suppress(BaseException), pytest.MonkeyPatch.context() as patch:
-            killing(patch, *MOMENTS[moment])
-            release([UNIT, *options], course.root)
+        monkeypatch.setattr(where, name, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        release([UNIT], course.root)
         os._exit(0)
-    status = os.waitpid(child, 0)[1]
-    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL, moment
-
-
-def state(course: Small) -> tuple:
-    """All that counts: cells and grades, which release, and that its files are whole."""
-    (number,) = (int(row[-1]) for row in beside(course) if row[0] == "release")
-    kept = archive.Archive(course.root, UNIT).read(number)
-    return cells(course), course.contents(), beside(course), kept.form.release
-
-
-def test_killed_at_any_moment_it_is_the_old_release_or_the_new_one(course, whole, tmp_path):
-    put(course, with_points(whole, DEARER, 3))
-    done = course.copy(tmp_path / "done")
-    old = state(course)
-    released(done)
-    new = state(done)
-    assert old != new
-    for moment in MOMENTS:
-        copy = course.copy(tmp_path / f"to the new one, {moment}")
-        killed(copy, moment)
-        assert state(copy) == (new if moment == "after the commit" else old), moment
-        released(copy)
-        assert state(copy) == new, moment
-    for moment in ON_THE_WAY_BACK:
-        copy = done.copy(tmp_path / f"back to the old one, {moment}")
-        killed(copy, moment, "--undo")
-        is_back = moment == "after the commit"
-        found = state(copy)
-        assert (found[0], found[3]) == ((old if is_back else new)[0], (old if is_back else new)[3])
-        assert is_back or found == new, moment
-        if not is_back:
-            released(copy, "--undo")
-        assert state(copy)[1] == old[1], moment
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    assert (cells(course), course.contents(), beside(course)) == old
+    released(course)
+    assert (scores(course, "ada")[NEW], archive.Archive(course.root, UNIT).numbers()) == (0, [1, 2])

@@ -1,44 +1,45 @@
-"""The command: on two processes under torchrun, on 64 fake ranks, and where it cannot start."""
+"""The command: on two processes under torchrun, and where it cannot start."""
 
 import json
 import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 
-from course_utils.torchrun.__main__ import main
-from course_utils.torchrun.joining import join
+from course_utils.torchrun.__main__ import functions_of, join, main
 from tests.notebooks.filling import ROOT
 
-# Bytes that the first rank of n sends in 3 steps, of 64 rows of 64 numbers of 8 bytes, by pencil.
-WEIGHT, ROWS, STEPS = 64 * 64 * 8, 64 * 64 * 8, 3
-ALL_WEIGHTS = 4 * (WEIGHT + 64 * 8)  # of four layers, with biases
+# Bytes that each of two ranks sends, of 64 rows of 64 numbers of 8 bytes, by pencil.
+WEIGHT = ROWS = 64 * 64 * 8
 SENT = {
-    "09": [lambda n: STEPS * 2 * ALL_WEIGHTS * (n - 1) // n],  # all-reduce
-    "10": [
-        lambda n: STEPS * 2 * ALL_WEIGHTS * (n - 1) // n,  # scatter and gather
-        lambda n: STEPS * 4 * 3 * WEIGHT * (n - 1) // n,  # two gathers and a scatter a layer
-    ],
-    "11": [
-        lambda n: STEPS * 2 * 2 * ROWS * (n - 1) // n,  # an all-reduce there, and one back
-        lambda n: (n - 1) * 2 * ROWS // n,  # keys and values, to the next rank in each turn
-    ],
-    "12": [lambda n: STEPS * ROWS],  # the first stage's outputs, micro-batch by micro-batch
+    "09": [4 * WEIGHT],  # all-reduce: 2 (n-1)/n of four weights
+    "10": [4 * WEIGHT, 4 * 3 * WEIGHT // 2],  # scatter and gather; two gathers, a scatter a layer
+    "11": [2 * ROWS, ROWS],  # an all-reduce there, and one back; half of keys and values
+    "12": [ROWS],  # outputs of the first stage; gradients of them from the second
 }
+CELLS = [
+    "from math import sqrt",
+    "%matplotlib inline\nraise RuntimeError('never run')",
+    "raise RuntimeError('a cell that measures')",
+    "SCALE, computed = 3, print('never run')",
+    "SCALE = 3\nshown: int = SCALE\nother = computed",
+    "class Layer:\n    def backward(self):\n        return SCALE * sqrt(4)",
+    "def answer(x):\n    return Layer().backward() + x",
+    "def unwritten(x):\n    raise NotImplementedError('not written yet')",
+]
 
 
-def under_torchrun(*arguments: str, num_ranks: int = 2) -> subprocess.CompletedProcess[str]:
+def under_torchrun(*arguments: str) -> subprocess.CompletedProcess[str]:
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command = [*launcher, "--nproc-per-node", str(num_ranks), "-m", "course_utils.torchrun"]
+    command = [*launcher, "--nproc-per-node", "2", "-m", "course_utils.torchrun"]
     settings = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     if sys.platform == "linux":
         settings["GLOO_SOCKET_IFNAME"] = "lo"
     return subprocess.run(
-        [*command, *arguments],
+        [*command, *arguments, "--backend", "gloo"],
         capture_output=True,
         text=True,
         timeout=300,
@@ -48,89 +49,74 @@ def under_torchrun(*arguments: str, num_ranks: int = 2) -> subprocess.CompletedP
     )
 
 
-def rows_of(printed: str) -> list[tuple[int, int]]:
-    """Rank and bytes sent, from the lines of the tables."""
-    found = re.findall(r"^ +(\d+) +\d+ +([\d,]+) +\d+\.\d{4}$", printed, flags=re.MULTILINE)
-    return [(int(rank), int(sent.replace(",", ""))) for rank, sent in found]
+@pytest.fixture
+def notebook(tmp_path):
+    """Write the code cells of a notebook; its path."""
+
+    def written(*sources):
+        cells = [{"cell_type": "code", "source": [source]} for source in sources]
+        path = tmp_path / "own.ipynb"
+        path.write_text(json.dumps({"cells": [{"cell_type": "markdown", "source": "x ="}, *cells]}))
+        return path
+
+    return written
 
 
 @pytest.mark.parametrize("unit", SENT)
 def test_two_processes_have_what_one_has(unit):
-    ended = under_torchrun(unit, "--backend", "gloo")
+    ended = under_torchrun(unit)
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.count("As on one rank") == len(SENT[unit])
-    assert ended.stdout.count("2 ranks, gloo") == len(SENT[unit])
-    wanted = [(rank, sent(2)) for sent in SENT[unit] for rank in (0, 1)]
-    assert rows_of(ended.stdout) == wanted  # in unit 12 both stages send as much
+    assert "\nAs on one rank; " in ended.stdout
+    rows = re.findall(r"^ +([01]) +([\d,]+) +\d+\.\d{4} ", ended.stdout, flags=re.MULTILINE)
+    sent = [(int(rank), int(num_bytes.replace(",", ""))) for rank, num_bytes in rows]
+    assert sent == [(rank, num_bytes) for num_bytes in SENT[unit] for rank in (0, 1)]
 
 
-@pytest.mark.parametrize("unit", SENT)
-def test_one_of_64_fake_ranks_sends_what_the_pencil_says(unit, capsys):
-    assert main([unit, "--dry-run", "64"]) == 0
-    printed = capsys.readouterr().out
-    sent = [int(each.replace(",", "")) for each in re.findall(r"([\d,]+) bytes sent", printed)]
-    assert sent == [each(64) for each in SENT[unit]]
-    assert printed.count("rank 0 of 64, dry") == len(sent)
-
-
-def test_stages_inside_a_pipeline_send_both_ways(capsys):
-    for rank, times in ((5, 2), (63, 1)):
-        assert main(["12", "--dry-run", "64", "--rank", str(rank)]) == 0
-        assert f" {times * STEPS * ROWS:,} bytes sent" in capsys.readouterr().out
-
-
-def notebook_of(folder: Path, source: str) -> str:
-    path = folder / "own.ipynb"
-    path.write_text(json.dumps({"cells": [{"cell_type": "code", "source": source}]}))
-    return str(path)
-
-
-def test_a_wrong_function_of_ones_own_is_named(tmp_path):
-    own = notebook_of(tmp_path, "def backward_in_buckets(comm, model, loss, _):\n loss.backward()")
-    ended = under_torchrun("09", "--backend", "gloo", "--own", own)
-    assert ended.returncode == 1
+def test_a_wrong_function_of_ones_own_differs(notebook):
+    own = notebook("def backward_in_buckets(comm, model, loss, _):\n loss.backward()")
+    ended = under_torchrun("09", "--own", str(own))
+    assert ended.returncode == 1, ended.stderr
     assert "backward_in_buckets (yours)" in ended.stdout
-    assert "NOT as on one rank, on ranks 0, 1: adding in another order may" in ended.stdout
-    for rank in (0, 1):
-        assert re.search(rf"rank {rank}: `0\.0\.weight` differs by [\d.]+e", ended.stderr)
+    assert "\nNOT as on one rank; " in ended.stdout
 
 
-def test_a_function_that_raises_names_rank_and_call(tmp_path):
-    source = "def sharded_step(comm, *_):\n comm.barrier()\n raise KeyError('part')"
-    ended = under_torchrun(
-        "10", "--backend", "gloo", "--own", notebook_of(tmp_path, source), num_ranks=1
-    )
+def test_a_function_that_raises_ends_all_ranks(notebook):
+    own = notebook("def sharded_step(comm, *_):\n comm.barrier()\n raise KeyError('my part')")
+    ended = under_torchrun("10", "--own", str(own))
     assert ended.returncode == 1
-    assert "rank 0 raised KeyError after barrier #0: 'part'" in ended.stderr
+    assert "KeyError: 'my part'" in ended.stderr
 
 
-def test_what_cannot_start_says_what_to_do(capsys, monkeypatch):
-    refused = {
-        ("09",): "MASTER_PORT. Start it with `torchrun --standalone --nproc-per-node 2 -m "
-        "course_utils.torchrun 09`",
-        ("09", "--dry-run", "3"): "64 came, which 3 does not divide: give `--rows 63`",
-        ("09", "--dry-run", "4", "--rank", "4"): "has ranks 0 to 3, and 4 came",
-        ("09", "--dry-run", "4", "--width", "0"): "width",
-        ("09", "--dry-run", "4", "--own", "nowhere"): "--own wants a notebook of yours",
-    }
-    for arguments, words in refused.items():
-        assert main(arguments) == 2
-        printed = capsys.readouterr()
-        assert words in printed.err
-        assert printed.out == ""
-        assert not torch.distributed.is_initialized()
+def test_of_a_notebook_definitions_run_and_nothing_else(notebook, capsys):
+    own = functions_of(notebook(*CELLS))
+    assert list(own) == ["Layer", "answer"]
+    assert own["answer"](1) == 7
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("sources", [["import no_such_module"], None])
+def test_a_notebook_that_cannot_be_used_is_named(notebook, tmp_path, sources, capsys):
+    path = notebook(*sources) if sources else tmp_path / "missing.ipynb"
+    assert main(["09", "--own", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("--own wants a notebook of yours")
+    assert ("ModuleNotFoundError" if sources else "FileNotFoundError") in said
+
+
+def test_without_torchrun_it_says_how_to_start(capsys, monkeypatch):
+    monkeypatch.delenv("RANK", raising=False)
+    assert main(["09"]) == 2
+    assert "Start it with `torchrun --standalone --nproc-per-node 2" in capsys.readouterr().err
 
 
 def test_each_rank_needs_a_gpu_of_its_own(monkeypatch):
-    for name, value in {"RANK": "6", "LOCAL_RANK": "2", "WORLD_SIZE": "8"}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("MASTER_ADDR", "localhost")
-    monkeypatch.setenv("MASTER_PORT", "29400")
+    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.setenv(name, "0")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
     monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    with pytest.raises(ValueError, match=r"Rank 6 is number 2 on .* 2 GPUs there: start 2 proc"):
-        join("12", None, 60.0)
-    monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: False)
-    with pytest.raises(ValueError, match=r'no NCCL here, .*: use the backend "gloo"'):
-        join("12", "nccl", 60.0)
+    with pytest.raises(
+        ValueError, match=r"4 ranks were started on a machine with 2\. Give `--npro"
+    ):
+        join(None, 60.0)
