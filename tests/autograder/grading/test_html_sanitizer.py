@@ -43,20 +43,16 @@ def test_no_tag_or_attribute_that_does_something(source):
         assert not any(attribute in tag for tag in tags), shown
 
 
-CARD = """\
-<div style="border: 1px solid #0072b266; border-left: 8px solid #0072b2; border-radius: 6px; \
-background: #0072b214; padding: 2px 18px 10px; margin: 12px 0">
-<div style="display: flex; flex-wrap: wrap; gap: 4px 18px; font-size: 90%; padding-top: 10px">\
-<span style="background: #0072b2; color: white; font-weight: bold">2 points</span></div>"""
+CARD = '<div style="border: 1px solid #0072b266; position: fixed"><span style="color: white">'
 PICTURE = '<img alt="a layer" width="980" src="data:image/svg+xml;base64,PHN2Zz48L3N2Zz4=">'
 
 
-def test_a_card_keeps_its_look_and_the_markdown_inside():
-    shown = markdown2html(f"{CARD}\n\n### Bytes of $x$\n\n- one\n\n</div>\n\nbelow")
-    assert CARD in shown
+def test_a_card_is_text_without_its_frame():
+    shown = markdown2html(f"{CARD}2 points</span>\n\n### Bytes of $x$\n\n- one\n\n</div>\n\nbelow")
+    assert "<div><span>2 points</span>" in shown
     assert "<h3>Bytes of <math" in shown
     assert "<li>one</li>" in shown
-    assert shown.count("</div>") == 2
+    assert shown.count("</div>") == 1
 
 
 def test_pictures_inside_the_text_are_shown_however_long():
@@ -66,38 +62,6 @@ def test_pictures_inside_the_text_are_shown_however_long():
     assert f'src="{source}" alt="one"' in shown
     assert f"<code>{source}</code>" in shown
     assert markdown2html("picture-inside-0") == "<p>picture-inside-0</p>\n"
-
-
-@pytest.mark.parametrize(
-    "declaration",
-    [
-        "background: url(javascript:alert(1))",
-        "background: #fff url('https://example.org/who-reads-this.png')",
-        "background: u\\72l(https://example.org)",
-        "background: url(a;color: red;b)",
-        "background: image-set('https://example.org' 1x)",
-        "background: var(--x)",
-        "border: 1px solid expression(alert(1))",
-        "position: fixed",
-        "display: none",
-        "margin: -900px",
-        "margin: 0 0 0 -1px",
-        "padding: 900px",
-        "padding: 9em",
-        "font-size: 900%",
-        "margin: calc(0px - 900px)",
-        "color: white !important",
-        "margin: 1px/**/-900px",
-        "color: white&quot; onclick=&quot;alert(1)",
-        "width: 9px",
-        "transform: none",
-        "gap:",
-    ],
-)
-@pytest.mark.parametrize("tag", ["div", "span"])
-def test_a_style_lays_nothing_over_the_page_and_fetches_nothing(tag, declaration):
-    shown = markdown2html(f'<{tag} style="color: black; {declaration}; gap: 1px">text</{tag}>')
-    assert f'<{tag} style="color: black; gap: 1px">text</{tag}>' in shown
 
 
 def test_what_a_student_leaves_open_or_closes_too_often_stays_in_the_cell():
