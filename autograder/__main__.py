@@ -43,7 +43,6 @@ COMMANDS = {
     "collect": ("dev", ["-m autograder.grading.intake.lms"], "take in an LMS download"),
     "release": ("dev", ["-m autograder.grading.release"], "let a changed unit count; or undo it"),
     "grade": ("dev", ["-m autograder.grading"], "grade what was collected of a unit"),
-    "late": ("dev", ["-m autograder.grading.late"], "give late days, say who was late"),
     "read": ("dev", ["-m autograder.grading.reading"], "read the answers of a class in words"),
     "report": ("dev", ["-m autograder.grading.report"], "the report of a graded class"),
     "test": ("dev", [TESTS], "run the tests"),
@@ -114,7 +113,7 @@ def usage():
     if "grade" in available:
         lines += ["make collect UNIT=01 ZIP=download.zip; make grade UNIT=01"]
         lines += ["make read UNIT=01; make report UNIT=01"]
-        lines += ["make release UNIT=01 [ARGS=--undo]; make late UNIT=01 STUDENT=ada DAYS=2"]
+        lines += ["make release UNIT=01 [ARGS=--undo]"]
     return "\n".join(lines)
 
 

@@ -1,15 +1,25 @@
 """What nbgrader's gradebook cannot hold, in a table of its own in the same file.
 
 That is the release of each unit that counts, grades and comments of exercises that a release took
-out, and extensions of students who have not handed in. A change of them and of grades is one
-transaction, and a copy of the gradebook holds them too.
+out, and of each graded submission the result, what it was graded from and what of it people may
+have judged. A change of them and of grades is one transaction, and a copy of the gradebook holds
+them too.
 """
 
+import contextlib
 import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from nbgrader.api import Comment, Grade, Gradebook, SubmittedNotebook
-from sqlalchemy import text
+from sqlalchemy import Connection, NullPool, create_engine, text
+from sqlalchemy.exc import DatabaseError
+from sqlalchemy.orm import Session
+
+from autograder.grading.errors import GradingError
+from autograder.grading.grade_key import Key
+from autograder.grading.result import SubmissionResult
 
 TABLE = """
 create table if not exists course_beside_grades (
@@ -18,7 +28,15 @@ create table if not exists course_beside_grades (
 )
 """
 ENTRY = "kind = :kind and unit = :unit and student = :student and name = :name"
-RELEASE, EXTENSION = "release", "extension"
+OF_UNIT = "select student, content from course_beside_grades where kind = :kind and unit = :unit"
+# A student who was removed from the gradebook has no result in it.
+OF_GRADED = f"""
+{OF_UNIT} and student in (
+    select student_id from submitted_assignment s join assignment a on a.id = s.assignment_id
+    where a.name = :unit
+) order by student
+"""
+RELEASE, RESULT, KEY, JUDGED = "release", "result", "key", "judged"
 
 
 class Place(NamedTuple):
@@ -46,16 +64,70 @@ def set_release(book: Gradebook, unit: str, number: int) -> None:
     _write(book, Place(RELEASE, unit), number)
 
 
-def promised_days(book: Gradebook, unit: str) -> dict[str, float]:
-    """Days of extension by student, of those whose submission is not in the gradebook."""
-    query = "select student, content from course_beside_grades where kind = :kind and unit = :unit"
-    found = _found(book, query, kind=EXTENSION, unit=unit)
-    return {student: json.loads(told) for student, told in found}
+def record(
+    book: Gradebook, result: SubmissionResult, key: Key | None, judged: Mapping[str, Any]
+) -> None:
+    """Keep the result of a submission.
+
+    Args:
+        book: The gradebook.
+        result: The result.
+        key: What it depends on; None if the next run shall grade the submission again.
+        judged: What of it people may judge.
+    """
+    for kind, content in {RESULT: result.to_json(), KEY: key, JUDGED: judged}.items():
+        _write(book, Place(kind, result.unit, result.student), content)
 
 
-def promise_days(book: Gradebook, unit: str, student: str, days: float) -> None:
-    """Keep an extension until the submission is in the gradebook; 0 days are none."""
-    _write(book, Place(EXTENSION, unit, student), days or None)
+def results(book: Connection | Session, unit: str) -> dict[str, SubmissionResult]:
+    """The last result of every student, in the order of their ids."""
+    rows = _found(book, OF_GRADED, kind=RESULT, unit=unit)
+    return {student: SubmissionResult.from_json(json.loads(told)) for student, told in rows}
+
+
+def keys(book: Gradebook, unit: str) -> dict[str, Key]:
+    """By student, from what the grade in the gradebook was made."""
+    rows = _found(book.db, OF_GRADED, kind=KEY, unit=unit)
+    return {student: Key(*json.loads(told)) for student, told in rows}
+
+
+def judged(book: Gradebook, unit: str, student: str) -> Any:
+    """What of a submission people may have judged; None if it was never graded."""
+    return _read(book, Place(JUDGED, unit, student))
+
+
+def results_of(root: Path, unit: str) -> list[SubmissionResult]:
+    """The last result of every student of a course, in the order of their ids.
+
+    Raises:
+        GradingError: If nothing of the unit was graded, or the gradebook cannot be read.
+    """
+    with _read_only(root) as book:
+        found = list(results(book, unit).values())
+    if not found:
+        raise GradingError(
+            f"The gradebook holds no result of {unit}: `make grade UNIT={unit[:2]}` makes it."
+        )
+    return found
+
+
+def graded_units(root: Path) -> set[str]:
+    """Folders of the units of which something was graded."""
+    query = "select distinct unit from course_beside_grades where kind = :kind"
+    with _read_only(root) as book:
+        return {unit for (unit,) in _found(book, query, kind=RESULT)}
+
+
+@contextlib.contextmanager
+def _read_only(root: Path) -> Iterator[Connection]:
+    """A connection to the gradebook of a course, or to an empty one if there is none."""
+    path = root / "gradebook.db"
+    url = f"sqlite:///{path}" if path.exists() else "sqlite://"
+    try:
+        with create_engine(url, poolclass=NullPool).connect() as book:
+            yield book
+    except DatabaseError as error:
+        raise GradingError(f"{path} cannot be read ({error.orig}).") from None
 
 
 def set_aside(book: Gradebook, row: Grade | Comment) -> None:
@@ -78,7 +150,7 @@ def bring_back(
 def cells_set_aside(book: Gradebook, unit: str) -> list[str]:
     """Cells whose grades are set aside."""
     query = "select distinct name from course_beside_grades where kind = 'Grade' and unit = :unit"
-    return [name for (name,) in _found(book, query, unit=unit)]
+    return [name for (name,) in _found(book.db, query, unit=unit)]
 
 
 def _place(row: Grade | Comment, submitted: SubmittedNotebook, cell: str) -> Place:
@@ -87,7 +159,7 @@ def _place(row: Grade | Comment, submitted: SubmittedNotebook, cell: str) -> Pla
 
 def _read(book: Gradebook, place: Place) -> Any:
     query = f"select content from course_beside_grades where {ENTRY}"
-    found = _found(book, query, **place._asdict())
+    found = _found(book.db, query, **place._asdict())
     return next((json.loads(told) for (told,) in found), None)
 
 
@@ -104,9 +176,9 @@ def _write(book: Gradebook, place: Place, content: Any) -> None:
         book.db.execute(text(query), values | {"content": json.dumps(content)})
 
 
-def _found(book: Gradebook, query: str, **values: str) -> list[Any]:
+def _found(book: Connection | Session, query: str, **values: str) -> list[Any]:
     """What a query finds; nothing in a gradebook that has no such table yet."""
     is_there = "select 1 from sqlite_master where name = 'course_beside_grades'"
-    if not book.db.execute(text(is_there)).fetchone():
+    if not book.execute(text(is_there)).fetchone():
         return []
-    return list(book.db.execute(text(query), values))
+    return list(book.execute(text(query), values))

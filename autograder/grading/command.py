@@ -10,7 +10,6 @@ from pathlib import Path
 from tqdm import tqdm
 
 from autograder.grading.errors import GradingError
-from autograder.grading.journal import results_of
 from autograder.grading.result import SubmissionResult
 from autograder.grading.run import Options, Run, configuration, left_out, nothing_to_do
 from autograder.grading.sandbox import protection
@@ -43,7 +42,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     print("\n".join(lines + changes(run.earlier, results)))
     unchanged = set(run.students) - {result.student for result in results}
     unchanged &= run.store.waiting(run.unit)
-    for result in results_of(root, run.unit):
+    for result in run.store.results(run.unit).values():
         if result.for_a_person and result.student in unchanged:
             print(f"  {result.student}: still needs a human: {' '.join(result.for_a_person)}")
     found = run.store.standings(run.unit)

@@ -12,13 +12,14 @@ import sqlite3
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbconvert.exporters.exporter import ResourcesDict
 from nbformat import NotebookNode
-from nbgrader.api import Base, Gradebook, MissingEntry, SubmittedAssignment
+from nbgrader.api import Base, Grade, Gradebook, MissingEntry
 from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
 from nbgrader.utils import parse_utc
 from sqlalchemy.exc import DatabaseError, OperationalError, SAWarning
@@ -26,8 +27,9 @@ from traitlets.config import Config
 
 from autograder.cells import cell_key, is_solution, nbgrader_metadata
 from autograder.files import read_line, replacing, write_whole
-from autograder.grading import beside_grades, lateness, timestamp, unit_in_gradebook
+from autograder.grading import beside_grades, timestamp, unit_in_gradebook
 from autograder.grading.errors import GradingError
+from autograder.grading.grade_key import Key
 from autograder.grading.intake.merge import is_added
 from autograder.grading.release.archive import Form
 from autograder.grading.release.difference import exercise_of
@@ -39,6 +41,7 @@ NUM_BACKUPS = 10
 SECRET_FILE = "submission_secret.txt"
 SECRET = re.compile(r"[0-9a-f]{128}")
 
+Judged = dict[str, Any]
 Settled = dict[str, float | None]  # automatic points of cells that a person has judged
 
 
@@ -126,16 +129,19 @@ class GradebookWriter:
         """A function that gives a student's deadline and extension for a unit, as text."""
         with self._open() as book:
             common = book.find_assignment(unit).duedate
-            promised = beside_grades.promised_days(book, unit)
-            extensions = {who: timedelta(days=days) for who, days in promised.items()}
-            for each in book.assignment_submissions(unit):
-                extensions[each.student_id] = each.extension
+            submissions = book.assignment_submissions(unit)
+            extensions = {each.student_id: each.extension for each in submissions}
         return lambda student: f"{common} {extensions.get(student)}"
 
-    def graded(self, unit: str) -> set[str]:
-        """Students with a submission of a unit in the gradebook."""
+    def keys(self, unit: str) -> dict[str, Key]:
+        """From what the grades of a unit were made, by student."""
         with self._open() as book:
-            return {each.student_id for each in book.assignment_submissions(unit)}
+            return beside_grades.keys(book, unit)
+
+    def results(self, unit: str) -> dict[str, SubmissionResult]:
+        """The last results of a unit, by student."""
+        with self._open() as book:
+            return beside_grades.results(book.db, unit)
 
     def waiting(self, unit: str) -> set[str]:
         """Students whose submission of a unit a person still has to read."""
@@ -157,30 +163,6 @@ class GradebookWriter:
         with self._open() as book:
             return set(map(exercise_of, beside_grades.cells_set_aside(book, unit)))
 
-    def due_date(self, unit: str) -> datetime | None:
-        """When a unit was due, in UTC; None if that was never said."""
-        if not self.gradebook.exists() or not self.knows(unit):
-            return None
-        with self._open() as book:
-            due: datetime | None = book.find_assignment(unit).duedate
-        return due
-
-    def days_given(self) -> dict[str, dict[str, float]]:
-        """Days of extension by student and unit."""
-        if not self.gradebook.exists():
-            return {}
-        with self._open() as book:
-            return lateness.days_given(book)
-
-    def extend(self, unit: str, student: str, days: float) -> None:
-        """Give a student days more for a unit, in place of those given before; 0 are none.
-
-        Raises:
-            GradingError: If the gradebook knows no such unit or student.
-        """
-        with self._open() as book, _in_one_transaction(book):
-            lateness.extend(book, unit, student, days)
-
     def back_up(self) -> Path:
         """Copy the gradebook; keep the latest copies and the first of each of the last days."""
         folder = self.root / "gradebook_backups"
@@ -193,53 +175,34 @@ class GradebookWriter:
                 old.unlink(missing_ok=True)
         return copy
 
-    def put(self, graded: GradedSubmission, submitted: Path) -> None:
-        """Write a graded notebook into its folder and its grades into the gradebook."""
+    def put(self, graded: GradedSubmission, submitted: Path, key: Key) -> None:
+        """Write a graded notebook into its folder, and all of its grade in one transaction.
+
+        Args:
+            graded: The graded submission.
+            submitted: Its folder.
+            key: What its grade depends on.
+        """
         result, time_line = graded.result, timestamp.text_of(submitted)
-        with self._open() as book:
-            settled = self._settled(book, graded)
-            with warnings.catch_warnings(), _in_one_transaction(book):
-                warnings.simplefilter("ignore", SAWarning)  # nbgrader's own; the rows are complete
-                book.update_or_create_student(result.student)
-                when = parse_utc(time_line) if time_line else None
-                book.update_or_create_submission(result.unit, result.student, timestamp=when)
-                lateness.grant_promised(book, result.unit, result.student)
-                self._save_grades(book, graded)
-                _leave_settled(book, result, settled)
-            self._save_penalty(book.find_submission(result.unit, result.student))
-            if result.for_a_person:
-                _ask_for_a_person(book, result, settled)
-        self._put_files(graded, submitted)  # last, since `_settled` compares with the file
+        notebook = nbformat.reads(graded.notebook, as_version=4)
+        with self._open() as book, warnings.catch_warnings(), _in_one_transaction(book):
+            warnings.simplefilter("ignore", SAWarning)  # nbgrader's own; the rows are complete
+            settled = _settled(book, result, now := _judged(notebook))
+            book.update_or_create_student(result.student)
+            when = parse_utc(time_line) if time_line else None
+            book.update_or_create_submission(result.unit, result.student, timestamp=when)
+            self._save_grades(book, result, notebook)
+            _ask_people(book, result, settled)
+            self._save_penalty(book, result.unit, result.student)
+            beside_grades.record(book, result, key if graded.is_final else None, now)
+            book.db.flush()
+            self._put_files(graded, submitted)  # with what is committed, the run goes on after it
 
-    def renew_penalties(self, unit: str, students: Collection[str] | None = None) -> None:
+    def renew_penalties(self, unit: str, students: Collection[str]) -> None:
         """Compute late penalties from the present points, those by people included."""
-        with self._open() as book:
-            for each in book.assignment_submissions(unit):
-                if students is None or each.student_id in students:
-                    self._save_penalty(each)
-
-    def _settled(self, book: Gradebook, graded: GradedSubmission) -> Settled:
-        """Cells whose manual points still hold: same answers of the student, same worth."""
-        unit, student = graded.result.unit, graded.result.student
-        path = self.root / "autograded" / student / unit / f"{unit}.ipynb"
-        try:
-            before, now = (
-                nbformat.reads(text, as_version=4)
-                for text in (path.read_text("utf-8"), graded.notebook)
-            )
-            if _has_other_answers(before, now):
-                return {}
-            same = {
-                name for name, worth in _worth(now).items() if _worth(before).get(name) == worth
-            }
-            grades = book.find_submission_notebook(unit, unit, student).grades
-        except (OSError, ValueError, KeyError, AttributeError, MissingEntry):
-            return {}  # no graded notebook, or a damaged one
-        return {
-            each.name: each.auto_score
-            for each in grades
-            if each.manual_score is not None and not each.needs_manual_grade and each.name in same
-        }
+        with self._open() as book, _in_one_transaction(book):
+            for student in students:
+                self._save_penalty(book, unit, student)
 
     def _put_files(self, graded: GradedSubmission, submitted: Path) -> None:
         result = graded.result
@@ -265,22 +228,27 @@ class GradebookWriter:
         whose = f"{self._secret}\0{result.student}\0{result.unit}"
         return known if SECRET.fullmatch(known) else hashlib.sha512(whose.encode()).hexdigest()
 
-    def _save_grades(self, book: Gradebook, graded: GradedSubmission) -> None:
+    def _save_grades(self, book: Gradebook, result: SubmissionResult, now: NotebookNode) -> None:
         """Have nbgrader take the points: a cell with none, a text, waits for a person's marks."""
         saving = SaveAutoGrades(config=self._config)
-        saving.gradebook, saving.student_id = book, graded.result.student
-        saving.assignment_id = saving.notebook_id = graded.result.unit
-        notebook = nbformat.reads(graded.notebook, as_version=4)
-        for position, cell in enumerate(notebook.cells):
+        saving.gradebook, saving.student_id = book, result.student
+        saving.assignment_id = saving.notebook_id = result.unit
+        for position, cell in enumerate(now.cells):
             saving.preprocess_cell(cell, ResourcesDict(), position)
 
-    def _save_penalty(self, submission: SubmittedAssignment) -> None:
-        """Let nbgrader compute the late penalty of a submission that is late, or was."""
-        if submission.total_seconds_late or submission.late_submission_penalty:
-            unit, student = submission.assignment.name, submission.student_id
-            names = {"notebook": unit, "assignment": unit, "student": student, "db_url": self.url}
+    def _save_penalty(self, book: Gradebook, unit: str, student: str) -> None:
+        """The late penalty by the rule that nbgrader has been given, as nbgrader computes it."""
+        book.db.flush()
+        book.db.expire_all()  # the sums of points
+        notebook = book.find_submission_notebook(unit, unit, student)
+        seconds, penalty = notebook.assignment.total_seconds_late, None
+        if seconds > 0:
             step = AssignLatePenalties(config=self._config)
-            step.preprocess(nbformat.v4.new_notebook(), ResourcesDict(nbgrader=names))
+            step.init_plugin()
+            penalty = step.plugin_inst.late_submission_penalty(student, notebook.score, seconds)
+        if penalty is not None:
+            penalty = min(max(penalty, 0), notebook.score)
+        notebook.late_submission_penalty = penalty
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[Gradebook]:
@@ -326,8 +294,7 @@ class GradebookWriter:
         except (DatabaseError, sqlite3.DatabaseError) as error:
             raise GradingError(
                 f"{self.gradebook} is damaged ({getattr(error, 'orig', error)}). Put the last one "
-                "of gradebook_backups in its place and grade with `--again`: the journal knows of "
-                "grades that the copy lacks."
+                "of gradebook_backups in its place and run this again: it grades what is missing."
             ) from None
         except OSError as error:
             raise GradingError(
@@ -360,42 +327,51 @@ def _in_one_transaction(book: Gradebook) -> Iterator[None]:
     book.db.commit()
 
 
-def _has_other_answers(before: NotebookNode, now: NotebookNode) -> bool:
-    """Whether a student wrote something else, in answers that both have or in cells of their own.
+def _judged(notebook: NotebookNode) -> Judged:
+    """What people may judge: answers, cells of the student's own, and what an answer is worth."""
+    graded = (nbgrader_metadata(cell) for cell in notebook.cells)
+    return {
+        "answers": {cell_key(cell): cell.source for cell in notebook.cells if is_solution(cell)},
+        "added": [cell.source for cell in notebook.cells if is_added(cell)],
+        "worth": {each["grade_id"]: each["points"] for each in graded if each.get("grade")},
+    }
+
+
+def _settled(book: Gradebook, result: SubmissionResult, now: Judged) -> Settled:
+    """Cells whose manual points still hold: same answers of the student, same worth.
 
     What only the course changed, in its own cells or with an exercise more, is no other answer.
     """
-    old, new = _answers(before), _answers(now)
-    return _added(before) != _added(now) or any(old.get(key, new[key]) != new[key] for key in new)
+    before = beside_grades.judged(book, result.unit, result.student)
+    if not before or before["added"] != now["added"]:
+        return {}
+    old, worth = before["answers"], before["worth"]
+    if any(old.get(name, text) != text for name, text in now["answers"].items()):
+        return {}
+    return {
+        each.name: each.auto_score
+        for each in _grades(book, result)
+        if each.manual_score is not None and not each.needs_manual_grade
+        if worth.get(each.name) == now["worth"].get(each.name)
+    }
 
 
-def _answers(notebook: NotebookNode) -> dict[str, str]:
-    return {cell_key(cell): cell.source for cell in notebook.cells if is_solution(cell)}
+def _ask_people(book: Gradebook, result: SubmissionResult, settled: Settled) -> None:
+    """Request a manual grade of what nobody has judged in its present form, and of nothing else.
 
-
-def _added(notebook: NotebookNode) -> list[str]:
-    return [cell.source for cell in notebook.cells if is_added(cell)]
-
-
-def _worth(notebook: NotebookNode) -> dict[str, float]:
-    graded = (nbgrader_metadata(cell) for cell in notebook.cells)
-    return {each["grade_id"]: each["points"] for each in graded if each.get("grade")}
-
-
-def _leave_settled(book: Gradebook, result: SubmissionResult, settled: Settled) -> None:
-    """Request no manual grade for cells whose text and automatic points are unchanged."""
-    for each in book.find_submission_notebook(result.unit, result.unit, result.student).grades:
-        if each.name in settled and each.auto_score == settled[each.name]:
-            each.needs_manual_grade = False
-
-
-def _ask_for_a_person(book: Gradebook, result: SubmissionResult, settled: Settled) -> None:
-    """Request a manual grade where no person has judged a cell in its present form.
-
-    Of all cells, or of those alone whose check has failed.
+    Where the whole submission needs a person, or a check has failed, it is requested too.
     """
-    for each in book.find_submission_notebook(result.unit, result.unit, result.student).grades:
+    for each in _grades(book, result):
         is_settled = each.name in settled and each.auto_score == settled[each.name]
-        if result.needs_human or exercise_of(each.name) in result.unjudged:
-            each.needs_manual_grade = not is_settled
-    book.db.commit()
+        if is_settled:
+            each.needs_manual_grade = False
+        elif result.needs_human or exercise_of(each.name) in result.unjudged:
+            each.needs_manual_grade = True
+
+
+def _grades(book: Gradebook, result: SubmissionResult) -> list[Grade]:
+    try:
+        found = book.find_submission_notebook(result.unit, result.unit, result.student)
+    except MissingEntry:
+        return []
+    return list(found.grades)

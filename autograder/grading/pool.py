@@ -1,209 +1,159 @@
-"""Pools of grading processes, on this machine or on a Dask cluster, with one interface."""
+"""Where submissions are graded: in processes on this machine, or on a Dask cluster.
+
+On this machine threads wait for the processes that `submission` forks, one for each submission, so
+there are no workers that could die with what waits for them. Measured with 8 submissions on 2 cores
+beside pools with workers of their own: see `docs/deployment.md`.
+"""
 
 import contextlib
-import multiprocessing
 import os
-import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
 
-from autograder.grading import measurement_cache
-from autograder.grading.errors import GradingError, SandboxGoneError, WorkerDiedError
+from autograder.grading import measurement_cache, referee, throwaway
+from autograder.grading.errors import GradingError, SandboxGoneError
 from autograder.grading.sandbox import process_sandbox
-from autograder.grading.sandbox.client import Client
-from autograder.grading.sandbox.subprocess_fallback import SubprocessFallback
 from autograder.grading.task import GradedSubmission, Task, run_task, ungraded
-from autograder.grading.worker import Worker
 
+CONNECT_SECONDS = 10
 WORKER_SECONDS = 30  # how long the first worker of a cluster may take to appear
 QUEUED_PER_PROCESS = 2
-DEATH_ERRORS = (WorkerDiedError, SandboxGoneError)
 
 
-class LocalPool:
-    """Processes on this machine that share one sandbox; they end when this process ends."""
+@dataclass(frozen=True)
+class Pool:
+    """What grades, and how many submissions at a time."""
 
-    def __init__(
-        self,
-        jobs: int,
-        is_unsafe: bool,
-        cache_folder: Path | None = None,
-        warm_up: Iterable[Callable[[], object]] = (),
-    ) -> None:
-        """Configure the pool; nothing is started before the first submission.
-
-        Args:
-            jobs: Number of processes.
-            is_unsafe: Whether students' code may run without a sandbox.
-            cache_folder: Folder for what the processes measure.
-            warm_up: Functions that they call before the first submission, while the sandbox starts.
-        """
-        self.jobs, self._is_unsafe = jobs, is_unsafe
-        self._cache_folder, self._warm_up = cache_folder, tuple(warm_up)
-        self._workers: list[Worker] = []
-        self._started = contextlib.ExitStack()
-
-    def __enter__(self) -> Self:
-        """Start nothing yet."""
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        """End the processes; if an error stops the run, do not wait for their work."""
-        self._end(at_once=kind is not None)
+    executor: Executor
+    jobs: int
 
     def submit(self, message: bytes) -> "Future[bytes]":
-        """Have one submission graded.
+        """Have one submission graded."""
+        return self.executor.submit(run_task, message)
 
-        Raises:
-            GradingError: If the sandbox does not start or a warm-up function fails.
-        """
-        if not self._workers:
-            self._start()
-        return self.call(run_task, message)
 
-    def call(self, function: Callable[..., Any], *arguments: Any) -> "Future[Any]":
-        """Call a function in the next idle process."""
-        return self._threads.submit(self._ask, function, *arguments)
+@contextlib.contextmanager
+def processes(
+    jobs: int, is_unsafe: bool, cache_folder: Path, exercises: Iterable[str], seeds: tuple[int, ...]
+) -> Iterator[Pool]:
+    """Processes on this machine that share one sandbox; they end at once when an error comes.
 
-    def restart(self) -> None:
-        """Replace all processes and the sandbox after one of them died.
+    Args:
+        jobs: Their number.
+        is_unsafe: Whether students' code may run without a sandbox.
+        cache_folder: Folder for what is measured for the hidden cases.
+        exercises: Those that will be judged; measured before the first submission.
+        seeds: Seeds of the hidden cases.
 
-        Raises:
-            GradingError: If the processes die as soon as they start.
-        """
-        self._end(at_once=True)
-        self._start()
+    Raises:
+        GradingError: If the sandbox does not start, or a check cannot make its cases.
+    """
+    measurement_cache.use_folder(cache_folder)
+    threads = ThreadPoolExecutor(jobs)
+    with _hidden_gpus():
         try:
-            self.call(os.getpid).result()
-        except WorkerDiedError:
-            raise GradingError(
-                "The grading processes die as soon as they start: is there memory for "
-                f"{self.jobs} of them? Fewer are started with `--jobs`."
-            ) from None
+            process_sandbox.start(is_unsafe)
+            list(threads.map(partial(_measure, seeds=seeds), exercises := [*exercises]))
+            for name in exercises:
+                referee.prepare(name, seeds)
+            process_sandbox.client(is_unsafe)
+            yield Pool(threads, jobs)
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
+            throwaway.end_all()
+            process_sandbox.close()
 
-    def _start(self) -> None:
-        sandbox = process_sandbox.start(self._is_unsafe)
-        self._started.callback(sandbox.close)
-        for _ in range(self.jobs):
-            initializer = partial(_initialize, sandbox.client, self._cache_folder)
-            self._workers.append(Worker(initializer))
-            self._started.callback(self._workers[-1].kill)
-        self._idle = [*self._workers]
-        self._threads = ThreadPoolExecutor(self.jobs)
-        self._started.callback(self._threads.shutdown, cancel_futures=True)
-        futures = [self.call(function) for function in self._warm_up]
-        process_sandbox.ready_client(sandbox)
-        for future in futures:
-            if isinstance(error := future.exception(), GradingError):
-                raise error
 
-    def _ask(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function in an idle process; runs in one of as many threads as processes."""
+@contextlib.contextmanager
+def _hidden_gpus() -> Iterator[None]:
+    """Judges use no GPU: autograd's threads for it would be missing in a forked process."""
+    before = os.environ.get("CUDA_VISIBLE_DEVICES")
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    try:
+        yield
+    finally:
+        del os.environ["CUDA_VISIBLE_DEVICES"]
+        if before is not None:
+            os.environ["CUDA_VISIBLE_DEVICES"] = before
+
+
+def _measure(exercise: str, seeds: tuple[int, ...]) -> None:
+    """Fill the cache in a process of its own; what fails there fails again where it is read."""
+
+    def measured() -> bytes:
+        referee.cases_of(exercise, seeds)
+        return b""
+
+    with contextlib.suppress(throwaway.StoppedError):
+        throwaway.call(measured, throwaway.Bounds())
+
+
+@contextlib.contextmanager
+def cluster(address: str) -> Iterator[Pool]:
+    """A Dask cluster that runs; its workers have this course installed and share no files.
+
+    Raises:
+        GradingError: If `distributed` is missing, no scheduler answers there, or it has no workers.
+    """
+    try:
+        from distributed import Client  # noqa: PLC0415 (an optional dependency)
+    except ImportError:
+        raise GradingError(
+            "Grading on a Dask cluster needs `distributed`: install the `dev` extra."
+        ) from None
+    try:
+        client = Client(address, timeout=CONNECT_SECONDS)
+    except (OSError, ValueError, TypeError) as error:
+        raise GradingError(
+            f"No Dask scheduler answers at {address} ({error}). Start one with `dask "
+            "scheduler`, and workers with `dask worker ADDRESS --nthreads 1 --no-nanny`."
+        ) from None
+    with client, client.get_executor(pure=False) as executor:
         try:
-            worker = self._idle.pop()
-        except IndexError:
-            raise WorkerDiedError("one of the processes died") from None
-        reply, error = worker.ask(function, *arguments)
-        self._idle.append(worker)
-        if error is not None:
-            raise error
-        return reply
-
-    def _end(self, at_once: bool) -> None:
-        """Stop everything that was started, last first."""
-        for worker in self._workers if at_once else ():
-            worker.kill()
-        self._started.close()
-        self._workers = []
-
-
-class DaskPool:
-    """A Dask cluster; its workers have this course installed and need no shared files."""
-
-    def __init__(self, address: str) -> None:
-        """Connect to its scheduler.
-
-        Raises:
-            GradingError: If `distributed` is missing or no scheduler answers there.
-        """
-        try:
-            from distributed import Client  # noqa: PLC0415 (an optional dependency)
-        except ImportError:
-            raise GradingError(
-                "Grading on a Dask cluster needs `distributed`: install the `dev` extra."
-            ) from None
-        try:
-            self._client = Client(address, timeout="10s")
-        except (OSError, ValueError, TypeError) as error:
-            raise GradingError(
-                f"No Dask scheduler answers at {address} ({error}). Start one with `dask "
-                "scheduler`, and workers with `dask worker ADDRESS --nthreads 1 --no-nanny`."
-            ) from None
-        self._executor: Executor = self._client.get_executor(pure=False)
-        try:
-            self._client.wait_for_workers(1, timeout=WORKER_SECONDS)
+            client.wait_for_workers(1, timeout=WORKER_SECONDS)
         except TimeoutError:
-            self._client.close()
             raise GradingError(
                 f"The scheduler at {address} has no workers: start some with `dask worker "
                 f"{address} --nthreads 1 --no-nanny`."
             ) from None
-        self.jobs = len(self._client.scheduler_info()["workers"])
-
-    def __enter__(self) -> Self:
-        """Do nothing: the cluster runs already."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Disconnect; the cluster goes on running."""
-        self._executor.shutdown(wait=False)
-        self._client.close()
-
-    def submit(self, message: bytes) -> "Future[bytes]":
-        """Have one submission graded."""
-        return self._executor.submit(run_task, message)
-
-    def restart(self) -> None:
-        """Do nothing: Dask gives a dead worker's submissions to the others."""
+        try:
+            yield Pool(executor, len(client.scheduler_info()["workers"]))
+        finally:
+            executor.shutdown(wait=False)
 
 
-def stream(pool: LocalPool | DaskPool, tasks: Iterable[Task]) -> Iterator[GradedSubmission]:
-    """Results in the order in which they finish; only a few tasks are in memory at a time.
+def stream(pool: Pool, tasks: Iterable[Task]) -> Iterator[GradedSubmission]:
+    """Results in the order in which they finish; only a few submissions are in memory at a time.
+
+    Those that were under way when the sandbox ended are graded again at the end, one at a time, so
+    that the one which ends it costs nobody else.
 
     Raises:
-        GradingError: If the processes cannot grade at all.
+        GradingError: If nothing can be graded at all.
     """
     waiting: dict[Future[bytes], Task] = {}
-    source = iter(tasks)
+    source, again = iter(tasks), list[Task]()
     while True:
         while len(waiting) < QUEUED_PER_PROCESS * pool.jobs and (task := next(source, None)):
             waiting[pool.submit(task.to_bytes())] = task
         if not waiting:
-            return
+            break
         done, _ = wait(waiting, return_when=FIRST_COMPLETED)
         if any(future.cancelled() for future in done):
             raise GradingError(
                 "The Dask cluster is gone: start it, and run this again; it goes on where it was."
             )
-        if any(isinstance(future.exception(), DEATH_ERRORS) for future in done):
-            yield from _one_by_one(pool, list(waiting.values()))
-            waiting = {}
         for future in [each for each in waiting if each in done]:
-            yield _outcome(future, waiting.pop(future))
-
-
-def _one_by_one(pool: LocalPool | DaskPool, tasks: list[Task]) -> Iterator[GradedSubmission]:
-    """Grade submissions one at a time, to find the one that ends its process."""
-    pool.restart()
-    for task in tasks:
-        future = pool.submit(task.to_bytes())
-        is_fatal = isinstance(future.exception(), DEATH_ERRORS)
-        yield _outcome(future, task)
-        if is_fatal:
-            pool.restart()
+            task = waiting.pop(future)
+            if isinstance(future.exception(), SandboxGoneError):
+                again.append(task)
+            else:
+                yield _outcome(future, task)
+    for task in again:
+        yield _outcome(pool.submit(task.to_bytes()), task)
 
 
 def _outcome(future: "Future[bytes]", task: Task) -> GradedSubmission:
@@ -216,25 +166,8 @@ def _outcome(future: "Future[bytes]", task: Task) -> GradedSubmission:
         return GradedSubmission.from_bytes(future.result())
     except GradingError:
         raise
-    except DEATH_ERRORS:
+    except SandboxGoneError:
         return ungraded(task, "The process that graded it died, twice.", is_final=False)
     except Exception as error:
         why = f"It was not graded ({type(error).__name__}: {str(error)[:300]})."
         return ungraded(task, why, is_final=False)
-
-
-def _initialize(client: Client | SubprocessFallback, cache_folder: Path | None) -> None:
-    """Prepare a process of the local pool."""
-    # Judges use no GPU: autograd's threads for it would be missing in a forked process.
-    os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    process_sandbox.share(client)
-    if cache_folder is not None:
-        measurement_cache.use_folder(cache_folder)
-
-
-def _end_with_parent() -> None:
-    """Exit when the parent process ends, even if it is killed."""
-    if parent := multiprocessing.parent_process():
-        parent.join()
-        os._exit(1)

@@ -6,6 +6,7 @@ cases, and no answer has what the course's cells may use.
 """
 
 import contextlib
+import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
 
@@ -29,6 +30,8 @@ from autograder.grading.session import Session
 
 Seeds = tuple[int, ...]
 Steps = Sequence[RunCell | Question]
+
+_preparing = threading.Lock()
 
 
 def grade_notebook(
@@ -130,7 +133,8 @@ def prepare(exercise: str, seeds: Seeds) -> None:
         GradingError: If its check fails to.
     """
     try:
-        cases_of(exercise, seeds)
+        with _preparing:
+            cases_of(exercise, seeds)
     except Exception as error:
         raise GradingError(
             f"The check of {exercise} cannot make its cases ({type(error).__name__}: {error}). "

@@ -9,8 +9,8 @@ import contextlib
 import os
 import secrets
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import nbformat
@@ -21,18 +21,19 @@ from autograder import catalogue
 from autograder.checking.seeds import seeds_from
 from autograder.checking.verdict import Verdict
 from autograder.files import read_line, replacing, write_synced
-from autograder.grading import intake, referee, timestamp
+from autograder.grading import intake, timestamp
 from autograder.grading.errors import GradingError
+from autograder.grading.grade_key import Key, grade_key
 from autograder.grading.gradebook_writer import GradebookWriter
 from autograder.grading.intake.wording import shown
-from autograder.grading.journal import Journal, Key, grade_key, lock, path_of
 from autograder.grading.notebook_plan import questions
-from autograder.grading.pool import DaskPool, LocalPool, stream
+from autograder.grading.pool import Pool, cluster, processes, stream
 from autograder.grading.release.archive import Archive, Release, built
 from autograder.grading.release.difference import differences, not_in_the_course
 from autograder.grading.result import SubmissionResult
 from autograder.grading.sandbox import bubblewrap
-from autograder.grading.task import GradedSubmission, Task
+from autograder.grading.task import Task
+from autograder.grading.unit_lock import lock
 from autograder.student.errors import CommandError
 from autograder.student.work_folder import find_unit
 
@@ -107,47 +108,41 @@ class Run:
             GradingError: If disk or gradebook cannot be written; what is written stays.
         """
         results: list[SubmissionResult] = []
-        path, tidy = path_of(self.root, self.unit), contextlib.closing(self.store)
-        with lock(path), tidy, self.store.one_sentence_errors(), self._pool() as pool:
+        locked, tidy = lock(self.root, self.unit), contextlib.closing(self.store)
+        with locked, tidy, self.store.one_sentence_errors(), self._pool() as pool:
             self._release_first()
-            journal, keys = Journal(path), dict[str, Key]()
-            self.earlier = dict(journal.results)
-            for graded in stream(pool, self._tasks(journal, keys)):
+            self.earlier, keys = self.store.results(self.unit), dict[str, Key]()
+            for graded in stream(pool, self._tasks(keys)):
                 if not results:
                     self.store.back_up()
-                self._write(journal, graded, keys[graded.result.student])
+                student = graded.result.student
+                self.store.put(graded, self._folder(student), keys[student])
                 results.append(graded.result)
                 on_result(graded.result)
             graded_now = {result.student for result in results}
             self.store.renew_penalties(self.unit, set(self.students) - graded_now)
         return results
 
-    def _write(self, journal: Journal, graded: GradedSubmission, key: Key) -> None:
-        student = graded.result.student
-        journal.record_result(graded.result)
-        self.store.put(graded, self._folder(student))
-        if graded.is_final:
-            journal.record_stored(student, key)
-
-    def _pool(self) -> LocalPool | DaskPool:
+    def _pool(self) -> AbstractContextManager[Pool]:
         if self.options.scheduler:
-            return DaskPool(self.options.scheduler)
+            return cluster(self.options.scheduler)
         jobs = max(1, min(self.options.jobs, len(self.students)))
         names = [self.options.exercise] if self.options.exercise else self._checked_exercises
-        warm_up = [partial(referee.prepare, name, self.seeds) for name in names]
-        return LocalPool(jobs, self.options.is_unsafe, self.root / "grading" / "measured", warm_up)
+        measured = self.root / "grading" / "measured"
+        return processes(jobs, self.options.is_unsafe, measured, names, self.seeds)
 
-    def _tasks(self, journal: Journal, keys: dict[str, Key]) -> Iterator[Task]:
+    def _tasks(self, keys: dict[str, Key]) -> Iterator[Task]:
         """The submissions to grade; their keys are added to `keys`."""
-        due, in_gradebook = self.store.deadlines(self.unit), self.store.graded(self.unit)
+        due, stored = self.store.deadlines(self.unit), self.store.keys(self.unit)
         others = self._archive.others(self.store.release_of(self.unit))
         for student in self.students:
             found = intake.find(self._folder(student), self.unit)
             about = (*found.remarks, timestamp.text_of(self._folder(student)), due(student))
             parts = (found.raw or b"", self.release.encode(), repr((about, self.seeds)).encode())
             key = keys[student] = grade_key(*parts)
-            is_wanted = self.options.begins_anew or student not in in_gradebook
-            if is_wanted or not journal.is_stored(student, key):
+            last = stored.get(student)
+            if self.options.begins_anew or last != key:
+                is_same = last is not None and last.submission == key.submission
                 yield Task(
                     unit=self.unit,
                     student=student,
@@ -156,16 +151,14 @@ class Run:
                     other_releases=others,
                     seeds=self.seeds,
                     remarks=found.remarks,
-                    known=self._known(journal, student, key),
+                    known=self._known(student) if is_same else {},
                     is_unsafe=self.options.is_unsafe,
                 )
 
-    def _known(self, journal: Journal, student: str, key: Key) -> dict[str, Verdict]:
+    def _known(self, student: str) -> dict[str, Verdict]:
         """Verdicts that stay when only one exercise is judged again."""
-        last = journal.results.get(student)
-        if not self.options.exercise or not journal.has_graded(student, key):
-            return {}
-        if last is None or last.needs_human:
+        last = self.earlier[student]
+        if not self.options.exercise or last.needs_human:
             return {}
         others = (v for v in last.verdicts if v.judged and v.exercise != self.options.exercise)
         return {each.exercise: each for each in others}

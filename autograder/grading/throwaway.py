@@ -2,7 +2,7 @@
 
 Whatever the function reads, it takes no more memory, processor time, clock time and bytes of result
 than its bounds, and leaves nothing behind. The process has everything that its parent has imported
-and measured, so that a call costs milliseconds.
+and measured, so that a call costs milliseconds. Several threads may call at a time.
 """
 
 import contextlib
@@ -21,6 +21,10 @@ import torch
 from autograder.grading.sandbox import confinement
 
 TOO_LARGE, FAILED = 3, 4  # exit codes
+
+_running: set[int] = set()
+# No other child may be forked while a pipe has both ends here: it would keep them open.
+_lock = threading.Lock()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,13 +63,15 @@ def call(function: Callable[[], bytes], bounds: Bounds) -> bytes:
     Raises:
         StoppedError: If it goes beyond a bound, raises, or ends its process.
     """
-    ours, theirs = multiprocessing.Pipe()
-    child = os.fork()
-    if child == 0:
-        ours.close()
-        _serve(theirs, function, bounds)
-    try:
+    with _lock:
+        ours, theirs = multiprocessing.Pipe()
+        child = os.fork()
+        if child == 0:
+            ours.close()
+            _serve(theirs, function, bounds)
         theirs.close()
+        _running.add(child)
+    try:
         if not ours.poll(bounds.clock_seconds):
             why = f"it takes more than {bounds.clock_seconds:g} seconds"
             raise StoppedError(why, is_final=True)
@@ -77,10 +83,19 @@ def call(function: Callable[[], bytes], bounds: Bounds) -> bytes:
     raise _reason(exit_code, bounds)
 
 
+def end_all() -> None:
+    """End the processes of all calls at once; these come to no result."""
+    with _lock:
+        for child in _running:
+            os.kill(child, signal.SIGKILL)
+
+
 def _end(child: int) -> int:
     """End a child at once, and give its exit code: that of its own end if that came before."""
-    os.kill(child, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    with _lock:
+        _running.remove(child)
+        os.kill(child, signal.SIGKILL)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def _reason(exit_code: int, bounds: Bounds) -> StoppedError:

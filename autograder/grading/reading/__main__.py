@@ -5,8 +5,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from autograder.grading.beside_grades import results_of
 from autograder.grading.errors import GradingError
-from autograder.grading.journal import results_of
 from autograder.student.environment import ROOT
 from autograder.student.errors import CommandError
 from autograder.student.launch import port_number, serve

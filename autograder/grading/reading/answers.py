@@ -1,6 +1,6 @@
 """Everything that handed-in answers of a unit are read with, and no name of who wrote them.
 
-Texts and verdicts come from the journal of grading, points and comments from the gradebook. A
+Texts and verdicts are those of the last grading, points and comments those of the gradebook. A
 student is a number in the order of nbgrader's random ids; who is new gets the next one.
 """
 
@@ -20,13 +20,12 @@ from autograder import catalogue
 from autograder.catalogue import Exercise, Unit
 from autograder.cells import cell_key, is_solution
 from autograder.checking.verdict import Verdict
+from autograder.grading.beside_grades import graded_units, results_of
 from autograder.grading.errors import GradingError
-from autograder.grading.journal import path_of, results_of
 from autograder.grading.program import program_of
 from autograder.grading.reading.grouping import differences, groups_of
 from autograder.grading.reading.marks import Change, Graded, Mark, Marks
 from autograder.grading.reading.rubric import Rubric, rubric_of
-from autograder.grading.result import SubmissionResult
 
 HEADING = re.compile(r"^### .*$", re.MULTILINE)  # of an exercise's card
 SYMBOLS = {"full": "✓", "part": "◐", "no": "✗", "blank": "○", "waits": "?"}
@@ -123,11 +122,11 @@ class Answers:
         """Take a course's folder."""
         self.root, self.marks = root, Marks(root)
         self._numbering, self._numbers = threading.Lock(), dict[str, dict[str, int]]()
-        self._results: dict[Path, tuple[object, list[SubmissionResult]]] = {}
 
     def units(self) -> list[Unit]:
         """Units of which something was graded."""
-        return [each for each in catalogue.units() if path_of(self.root, each.folder).exists()]
+        found = graded_units(self.root)
+        return [each for each in catalogue.units() if each.folder in found]
 
     def of_unit(self, unit: Unit) -> dict[int, dict[str, Answer]]:
         """Every student's answers by exercise, under the student's number.
@@ -135,7 +134,7 @@ class Answers:
         Raises:
             GradingError: If nothing was graded, or it cannot be read.
         """
-        results = {each.student: each for each in self._results_of(unit.folder)}
+        results = {each.student: each for each in results_of(self.root, unit.folder)}
         graded = [each for each in self.marks.of_unit(unit.folder) if each.student in results]
         numbers = self._numbered(unit.folder, {each.submission for each in graded})
         exercises = {item.graded_cell: item for item in unit.exercises}
@@ -194,14 +193,6 @@ class Answers:
             if HEADING.search(cell.source) and cell.cell_type == "markdown":
                 question = HEADING.split(cell.source)[-1].replace("</div>", "")
         return Task("", "", Rubric())
-
-    def _results_of(self, unit: str) -> list[SubmissionResult]:
-        """The journal of a unit, parsed again only when it has grown."""
-        path = path_of(self.root, unit)
-        stamp = (path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else None
-        if path not in self._results or self._results[path][0] != stamp:
-            self._results[path] = stamp, results_of(self.root, unit)
-        return self._results[path][1]
 
     def _numbered(self, unit: str, submissions: set[str]) -> dict[str, int]:
         with self._numbering:

@@ -15,7 +15,6 @@ import nbformat
 from autograder.cells import cell_key
 from autograder.grading.errors import GradingError
 from autograder.grading.gradebook_writer import GradebookWriter
-from autograder.grading.journal import lock, path_of
 from autograder.grading.reading.rubric import points_of_rubric
 from autograder.grading.release.archive import Archive, Form, Release, built
 from autograder.grading.release.difference import (
@@ -27,6 +26,7 @@ from autograder.grading.release.difference import (
 )
 from autograder.grading.run import configuration
 from autograder.grading.standings import Standing
+from autograder.grading.unit_lock import lock
 from autograder.student.environment import ROOT
 from autograder.student.errors import CommandError
 from autograder.student.work_folder import find_unit
@@ -121,7 +121,7 @@ class Releasing:
         return True
 
     def _switch(self, form: Form, keep: Callable[[], int]) -> int:
-        with lock(path_of(self.root, self.unit)):
+        with lock(self.root, self.unit):
             return self.store.take(self.unit, form, keep)
 
     @property

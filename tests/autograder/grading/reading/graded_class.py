@@ -1,4 +1,4 @@
-"""A graded class with given answers in words: gradebook, journal and graded notebooks.
+"""A graded class with given answers in words: gradebook and graded notebooks.
 
 Written as a grading run writes them; nothing is executed.
 """
@@ -13,8 +13,8 @@ from autograder import catalogue
 from autograder.cells import cell_key, nbgrader_metadata
 from autograder.checking.verdict import Verdict
 from autograder.grading import outputs
+from autograder.grading.grade_key import grade_key
 from autograder.grading.gradebook_writer import GradebookWriter
-from autograder.grading.journal import Journal, grade_key, path_of
 from autograder.grading.release.archive import built
 from autograder.grading.result import SubmissionResult
 from autograder.grading.run import configuration
@@ -75,13 +75,11 @@ def result_of(student: str, text: str, n: int = 0) -> SubmissionResult:
 
 
 def store_result(root: Path, store: GradebookWriter, result: SubmissionResult) -> None:
-    """What a run does with the result of a student: the journal first, then the gradebook."""
+    """What a run does with the result of a student."""
     submitted = root / "submitted" / result.student / result.unit
     submitted.mkdir(parents=True, exist_ok=True)
-    journal = Journal(path_of(root, result.unit))
-    journal.record_result(result)
-    store.put(GradedSubmission(result, _notebook_of(result)), submitted)
-    journal.record_stored(result.student, grade_key(result.to_json().encode()))
+    key = grade_key(result.to_json().encode())
+    store.put(GradedSubmission(result, _notebook_of(result)), submitted, key)
 
 
 def _notebook_of(result: SubmissionResult) -> str:

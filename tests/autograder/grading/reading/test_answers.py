@@ -178,7 +178,7 @@ def test_question_and_model_answer_are_those_of_the_exercise(answers):
 def test_the_command_says_what_is_missing(root, capsys):
     assert command.main(["77"], root) == 1
     assert "no unit `77`" in capsys.readouterr().err
-    (root / "grading" / f"{UNIT.folder}.jsonl").unlink()
+    (root / "gradebook.db").unlink()
     assert command.main(["05"], root) == 1
     assert "make grade" in capsys.readouterr().err
 
