@@ -1,7 +1,6 @@
 """The report of a graded class, as data and as one self-contained page."""
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,15 +10,13 @@ from markupsafe import Markup
 
 from autograder import catalogue
 from autograder.catalogue import Unit
+from autograder.grading.beside_grades import results_of
 from autograder.grading.gradebook_writer import GradebookWriter
-from autograder.grading.journal import results_of
-from autograder.grading.report.course_texts import course_texts_of
+from autograder.grading.report.course_copies import Copies, course_copies
 from autograder.grading.report.figure import outcome_picture, points_picture
-from autograder.grading.report.likeness import Alike, find_alike, is_too_short, surest_first
 from autograder.grading.report.tables import exercise_table, submission_table, text_table
-from autograder.grading.result import SubmissionResult
 from autograder.grading.run import configuration
-from autograder.grading.standings import Score, Standing, what_waits, who_was_late
+from autograder.grading.standings import Standing, what_waits, who_was_late
 from course_utils import colours
 
 TEMPLATE = Path(__file__).with_name("page.html.j2")
@@ -34,8 +31,7 @@ class ClassReport:
         submissions: One row a student, as `submission_table` gives it.
         texts: One row an exercise that a person reads, as `text_table` gives it.
         standings: How each student stands, by id.
-        alike: Answers that resemble each other.
-        too_short: Exercises whose answers are too short to compare.
+        copies: Who has the course's own code, word for word.
     """
 
     unit: Unit
@@ -43,8 +39,7 @@ class ClassReport:
     submissions: pd.DataFrame
     texts: pd.DataFrame
     standings: tuple[Standing, ...]
-    alike: tuple[Alike, ...]
-    too_short: tuple[str, ...]
+    copies: Copies
 
     def page(self) -> str:
         """The report as HTML: no script, nothing to fetch, every text escaped."""
@@ -66,8 +61,7 @@ class ClassReport:
             cpu_seconds=self.submissions["cpu_seconds"].median(),
             exercises=self.exercises.rename_axis("id").reset_index().to_dict("records"),
             submissions=self.submissions.rename_axis("student").reset_index().to_dict("records"),
-            alike=self.alike,
-            too_short=self.too_short,
+            copies=self.copies,
         )
 
     @property
@@ -92,8 +86,8 @@ class ClassReport:
         )
         points = [f"{each:.0%}" for each in self.exercises["points_fraction"]]
         lines = [table.assign(points=points).to_string(), "", f"Submissions: {self._states}."]
-        if self.alike:
-            lines.append(f"Groups of answers that resemble each other: {len(self.alike)}.")
+        if self.copies:
+            lines.append(f"Code that is the course's own word for word: {', '.join(self.copies)}.")
         lines += [*what_waits(self.standings), *who_was_late(self.standings)]
         return "\n".join(lines)
 
@@ -110,36 +104,12 @@ def report_on(root: Path, unit: str) -> ClassReport:
     """
     results = results_of(root, unit)
     known = next(each for each in catalogue.units() if each.folder == unit)
-    answers = {each.student: each.answers for each in results}
-    alike: list[Alike] = []
-    too_short: list[str] = []
-    for course in course_texts_of(root, unit):
-        written = {
-            name: each[course.exercise] for name, each in answers.items() if course.exercise in each
-        }
-        alike += find_alike(course, written)
-        if is_too_short(course, len(written) + len(course.answers)):
-            too_short.append(course.exercise)
-    found = _standings(root, unit, results)
+    found = GradebookWriter(root, configuration(root), "").standings(unit)
     return ClassReport(
         unit=known,
         exercises=exercise_table(known, results),
-        submissions=submission_table(results, alike),
+        submissions=submission_table(results),
         texts=text_table(known, found),
         standings=tuple(found),
-        alike=tuple(sorted(alike, key=surest_first)),
-        too_short=tuple(too_short),
+        copies=course_copies(root, unit, results),
     )
-
-
-def _standings(root: Path, unit: str, results: Sequence[SubmissionResult]) -> list[Standing]:
-    """How each student stands by the gradebook; by the checks alone where it is not there."""
-    if (root / "gradebook.db").exists():
-        return GradebookWriter(root, configuration(root), "").standings(unit)
-    return [
-        Standing(
-            student=each.student,
-            scores={v.exercise: Score(v.points, v.max_points) for v in each.verdicts},
-        )
-        for each in results
-    ]
