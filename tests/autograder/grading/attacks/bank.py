@@ -89,40 +89,7 @@ MARKS = [
         """,
     ),
     Attack(
-        "errors swallowed and the result of a cell that waits replaced",
-        """
-        shell = get_ipython()
-        shell.set_custom_exc((Exception,), lambda *a, **k: None)
-        run = shell.run_cell_async
-        async def always_well(*arguments, **named):
-            result = await run(*arguments, **named)
-            result.error_in_exec = result.error_before_exec = None
-            return result
-        shell.run_cell_async = always_well
-        ANSWER
-        """,
-    ),
-    Attack(
-        "calls and assertions stripped from later cells",
-        """
-        import ast
-        class Strip(ast.NodeTransformer):
-            def visit_Expr(self, node):
-                return ast.Pass()
-            visit_Assert = visit_Expr
-        get_ipython().ast_transformers.append(Strip())
-        ANSWER
-        """,
-    ),
-    Attack(
         "later cells blanked", "get_ipython().input_transformers_cleanup.append(lambda lines: [])"
-    ),
-    Attack(
-        "outputs of every cell cleared",
-        """
-        from IPython.display import clear_output
-        get_ipython().events.register("post_run_cell", lambda *a: clear_output())
-        """,
     ),
     Attack(
         "comparisons of torch replaced",
@@ -143,18 +110,6 @@ MARKS = [
         """,
     ),
     Attack(
-        "passes every comparison",
-        """
-        class Everything(float):
-            def __lt__(self, other): return True
-            __le__ = __gt__ = __ge__ = __eq__ = __lt__
-            def __sub__(self, other): return 0.0
-            __rsub__ = __abs__ = __sub__
-            __class__ = int
-        def tensor_bytes(shape, element_bytes): return Everything(0)
-        """,
-    ),
-    Attack(
         "tensor that answers for itself",
         """
         import torch
@@ -163,16 +118,6 @@ MARKS = [
             def __torch_function__(cls, function, types, args=(), kwargs=None): return True
         def tensor_bytes(shape, element_bytes): return Yes()
         """,
-    ),
-    Attack(
-        "constants of the caller read",
-        inside("import sys\nprint(sys._getframe(1).f_code.co_consts)"),
-        is_told=True,
-    ),
-    Attack(
-        "names of the caller replaced",
-        inside("import sys\nsys._getframe(1).f_globals['arguments'] = lambda case: {}"),
-        is_told=True,
     ),
     Attack(
         "names of all callers replaced",
@@ -197,42 +142,15 @@ MARKS = [
         """,
         is_told=True,
     ),
-    Attack(
-        "kernel replies by itself",
-        """
-        async def always_well(self, code, silent, *a, **k):
-            return {"status": "ok", "execution_count": 1, "payload": [], "user_expressions": {}}
-        ANSWER
-        type(get_ipython().kernel).do_execute = always_well
-        """,
-    ),
     Attack("points displayed", "display(2.0)\n2.0"),
-    Attack("no number displayed", "display(float('nan'))\nfloat('nan')"),
-    Attack("a fortune displayed", "display(1e9)\n1e9"),
-    *(
-        Attack(
-            f"{what} given to the hook of the display by the answer",
-            f"import sys\nhook = sys.displayhook\nhook({points})\n"
-            + inside(f"hook({points})\nimport sys\nsys.displayhook({points})"),
-        )
-        for what, points in (
-            ("a word", "'full'"),
-            ("points", "2.0"),
-            ("no number", "float('nan')"),
-            ("a fortune", "1e9"),
-        )
+    Attack(
+        "points given to the hook of the display by the answer",
+        "import sys\nhook = sys.displayhook\nhook(2.0)\n"
+        + inside("hook(2.0)\nimport sys\nsys.displayhook(2.0)"),
     ),
     Attack(
         "formula imported",
         "from course_utils.formulas.tensors import tensor_bytes",
-    ),
-    Attack(
-        "formula imported under a hidden name",
-        inside(
-            "module = __import__('course_utils.formu' + 'las.tensors', fromlist=['x'])\n"
-            "return getattr(module, 'tensor_' + 'bytes')(shape, element_bytes)"
-        ),
-        is_told=True,
     ),
     Attack(
         "formula loaded again",
@@ -246,35 +164,12 @@ MARKS = [
         is_told=True,
     ),
     Attack(
-        "formula reloaded",
-        """
-        import importlib, sys
-        module = importlib.reload(sys.modules["course_utils." + "formulas.tensors"])
-        def tensor_bytes(shape, element_bytes):
-            return module.tensor_bytes(shape, element_bytes)
-        """,
-        is_told=True,
-    ),
-    Attack(
         "source read from disk and run",
         """
         import pathlib, course_utils
         place = pathlib.Path(course_utils.__file__).parent / "formulas" / "tensors.py"
         space = {}
         exec(place.read_text(), space)
-        def tensor_bytes(shape, element_bytes):
-            return space["tensor_bytes"](shape, element_bytes)
-        """,
-        is_told=True,
-    ),
-    Attack(
-        "source asked of inspect and linecache",
-        """
-        import inspect, linecache, sys
-        module = sys.modules["course_utils." + "formulas.tensors"]
-        text = "".join(linecache.getlines(module.__file__)) or inspect.getsource(module)
-        space = {}
-        exec(text, space)
         def tensor_bytes(shape, element_bytes):
             return space["tensor_bytes"](shape, element_bytes)
         """,
@@ -313,33 +208,8 @@ MARKS = [
         is_told=True,
     ),
     Attack(
-        "measurement of the judge used",
-        """
-        import sys
-        def tensor_bytes(shape, element_bytes):
-            judge = sys.modules["autograder.exercises.u" + "00.tensor_bytes"]
-            return judge.measured_tensor_bytes(shape, element_bytes)
-        """,
-        is_told=True,
-    ),
-    Attack(
         "jumped with a trace",
         inside("import sys\nsys.settrace(lambda frame, event, arg: None)"),
-        is_told=True,
-    ),
-    Attack(
-        "frames by an error",
-        inside(
-            "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n"
-            "    print(error.__traceback__.tb_frame.f_back.f_globals)"
-        ),
-        is_told=True,
-    ),
-    Attack(
-        "frames by a generator",
-        inside(
-            "def walk():\n    yield made.gi_frame.f_back\nmade = walk()\nprint(next(made).f_locals)"
-        ),
         is_told=True,
     ),
     Attack(
@@ -356,16 +226,7 @@ MARKS = [
         tensor_bytes = Answer()
         """,
     ),
-    Attack(
-        "integers of another kind",
-        """
-        class Int(int):
-            def __mul__(self, other): return 0
-        def tensor_bytes(shape, element_bytes): return Int(7)
-        """,
-    ),
     Attack("NaN", "def tensor_bytes(shape, element_bytes): return float('nan')"),
-    Attack("infinity", "def tensor_bytes(shape, element_bytes): return float('inf')"),
     Attack(
         "deep data",
         """
@@ -388,7 +249,6 @@ MARKS = [
             return torch.empty(1).as_strided((10 ** 6, 10 ** 6), (0, 0))
         """,
     ),
-    Attack("points of the checks", "from autograder import check\ncheck = lambda *a: 2.0"),
     Attack(
         "checks themselves",
         """
@@ -535,16 +395,6 @@ FORGERIES += [
         is_told=True,
     ),
     Attack(
-        "reference called by a hidden way",
-        hidden("""
-        held = away("desuf.ecnerefer.slitu_esruoc")
-        def gate(g, u):
-            return vars(held[0])["swi" + "glu"](g, u)
-        """),
-        exercise=MEASURED,
-        is_told=True,
-    ),
-    Attack(
         "instrument deaf while it listens, and whole afterwards",
         hidden("""
         held = away("setyb_devas.stnemurtsni.slitu_esruoc")
@@ -556,59 +406,6 @@ FORGERIES += [
                     super().__init__(lambda t: t, lambda t: t)
             held[0].saved_tensors_hooks = Deaf
             return F.silu(g) * u
-        """),
-        exercise=MEASURED,
-        is_told=True,
-    ),
-    Attack(
-        "total replaced by a class that puts it back",
-        hidden("""
-        held = away("setyb_devas.stnemurtsni.slitu_esruoc")
-        true = [dict(vars(held[0].SavedBytes))]
-        size = []
-        def total(self):
-            held[0].SavedBytes.total_bytes = true[0]["total_bytes"]
-            return 16 * size[-1]
-        def unseen(self):
-            held[0].SavedBytes.unseen_bytes = true[0]["unseen_bytes"]
-            return 0
-        def gate(g, u):
-            size.append(g.numel())
-            held[0].SavedBytes.total_bytes = property(total)
-            held[0].SavedBytes.unseen_bytes = property(unseen)
-            return F.silu(g) * u
-        """),
-        exercise=MEASURED,
-        is_told=True,
-    ),
-    Attack(
-        "packing replaced for one message and put back",
-        hidden(f"""
-        import json
-        true = [json.dumps]
-        def forged(value, *arguments, **named):
-            if isinstance(value, dict) and "saved" in value:
-                json.dumps = true[0]
-                value = {FORGE}
-            return true[0](value)
-        def gate(g, u):
-            json.dumps = forged
-            return F.silu(g) * u
-        """),
-        exercise=MEASURED,
-        is_told=True,
-    ),
-    Attack(
-        "comparison replaced and put back",
-        hidden("""
-        import torch
-        true = [torch.isclose]
-        def gate(g, u):
-            def close(a, b, **named):
-                torch.isclose = true[0]
-                return torch.ones_like(a, dtype=torch.bool)
-            torch.isclose = close
-            return torch.zeros_like(g)
         """),
         exercise=MEASURED,
         is_told=True,
@@ -642,24 +439,6 @@ FORGERIES += [
         is_told=True,
     ),
     Attack(
-        "frames lent to a handler of signals",
-        hidden("""
-        import signal
-        seen = []
-        def handler(number, frame):
-            while frame:
-                seen.append(frame.f_globals.get("__name__"))
-                if "replies" in frame.f_locals: frame.f_locals["replies"].put((b"{}", b""))
-                frame = frame.f_back
-        def gate(g, u):
-            signal.signal(signal.SIGUSR1, handler)
-            signal.raise_signal(signal.SIGUSR1)
-            return F.silu(g) * u
-        """),
-        exercise=MEASURED,
-        is_told=True,
-    ),
-    Attack(
         "all replies given by a handler of signals",
         WHOLE
         + hidden("""
@@ -671,27 +450,6 @@ FORGERIES += [
                 message = whole(*given[-1])
                 frame.f_locals["replies"].put((message.json.encode(), message.tensors))
                 frame.f_locals["requests"].get()
-        def gate(g, u):
-            given.append((g, u))
-            signal.signal(signal.SIGUSR1, handler)
-            signal.raise_signal(signal.SIGUSR1)
-            return F.silu(g) * u
-        """),
-        exercise=MEASURED,
-        is_told=True,
-    ),
-    Attack(
-        "reply put in its place by a handler of signals",
-        WHOLE
-        + hidden("""
-        import signal
-        given = []
-        def handler(number, frame):
-            while frame:
-                for queue in [q for n, q in frame.f_locals.items() if n == "replies"]:
-                    message = whole(*given[-1])
-                    queue.put((message.json.encode(), message.tensors))
-                frame = frame.f_back
         def gate(g, u):
             given.append((g, u))
             signal.signal(signal.SIGUSR1, handler)
@@ -746,19 +504,6 @@ ANSWER
         is_told=True,
     ),
     Attack(
-        "socket to the referee replaced by a pair of one's own",
-        """
-        import os, socket
-        mine, theirs = socket.socketpair()
-        def gate(g, u):
-            for number in (100, 1000):
-                try: os.dup2(theirs.fileno(), number)
-                except OSError: pass
-            return F.silu(g) * u
-        """,
-        exercise=MEASURED,
-    ),
-    Attack(
         "all descriptors closed",
         """
         import os
@@ -805,16 +550,6 @@ ANSWER
         import types
         from course_utils.reference import fused
         gate = types.FunctionType(fused.swiglu.__code__, vars(fused))
-        """,
-        exercise=MEASURED,
-        is_told=True,
-    ),
-    Attack(
-        "reference of the exercise used by a hidden way",
-        """
-        import sys
-        def gate(g, u):
-            return getattr(sys.modules["course_utils.reference.fu" + "sed"], "swi" + "glu")(g, u)
         """,
         exercise=MEASURED,
         is_told=True,
@@ -899,37 +634,6 @@ ANSWER
         is_told=True,
     ),
     Attack(
-        "log of a rank that splits its group thousands of times",
-        """
-        def ring_all_reduce(comm, tensor):
-            comm._recorder.log += [{"split": 0, "group": n} for n in range(2_000)]
-        """,
-        exercise=RING,
-        is_told=True,
-    ),
-    Attack(
-        "frames of all threads",
-        """
-        import sys
-        def gate(g, u):
-            print(sys._current_frames())
-            return F.silu(g) * u
-        """,
-        exercise=MEASURED,
-        is_told=True,
-    ),
-    Attack(
-        "frames by inspect",
-        """
-        import inspect
-        def gate(g, u):
-            inspect.stack()
-            return F.silu(g) * u
-        """,
-        exercise=MEASURED,
-        is_told=True,
-    ),
-    Attack(
         "referrers of the inputs",
         """
         import gc
@@ -977,15 +681,6 @@ SECRETS = [
         """,
     ),
     Attack(
-        "pages of a server",
-        """
-        from urllib.request import urlopen
-        for host, port in LISTENING:
-            try: print("READ", urlopen(f"http://{host}:{port}", timeout=0.2))
-            except OSError: pass
-        """,
-    ),
-    Attack(
         "sources of the checks in the history of the notebook",
         """
         call = "chec" + "k("
@@ -1024,16 +719,6 @@ SECRETS = [
         is_told=True,
     ),
     Attack(
-        "a program that uncovers them",
-        """
-        import subprocess
-        for line in ("unshare -Urm umount /proc", "unshare -Urpf --mount-proc ls /proc", "mount"):
-            done = subprocess.run(line, shell=True, capture_output=True)
-            if done.returncode == 0 and b"cmdline" in done.stdout: print("READ")
-        """,
-        is_told=True,
-    ),
-    Attack(
         "devices and other roots",
         """
         import os, stat
@@ -1063,13 +748,11 @@ SECRETS = [
 
 AVAILABILITY = [
     Attack("endless loop", "while True: pass"),
-    Attack("endless answer", inside("while True: pass")),
     Attack(
         "endless and deaf",
         inside("while True:\n    try:\n        while True: pass\n    except BaseException: pass"),
     ),
     Attack("endless in C", "import re\nre.match('(a*)*b', 'a' * 40)"),
-    Attack("endless sum", inside("import itertools\nsum(itertools.count())")),
     Attack(
         "deaf sleep",
         """
@@ -1088,47 +771,18 @@ AVAILABILITY = [
         """,
         is_told=True,
     ),
-    Attack(
-        "signals ignored",
-        """
-        import signal, time
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGPROF):
-            signal.signal(number, signal.SIG_IGN)
-        while True: time.sleep(1)
-        """,
-        is_told=True,
-    ),
     Attack("stops itself", "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)", is_told=True),
-    Attack("kills itself", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", is_told=True),
     Attack("kills everyone", "import os\nos.kill(-1, 9)", is_told=True),
-    Attack("kills its parent", "import os\nos.kill(os.getppid(), 9)", is_told=True),
-    Attack(
-        "stops its parent",
-        "import os, signal\nos.kill(os.getppid(), signal.SIGSTOP)\nos.kill(-1, signal.SIGSTOP)",
-        is_told=True,
-    ),
     Attack("leaves Python", "import os\nos._exit(0)"),
     Attack("leaves by an error", "raise SystemExit(0)"),
-    Attack("exit", "exit()"),
     Attack("leaves in the answer", inside("import os\nos._exit(0)")),
-    Attack("leaves when called", inside("raise SystemExit")),
-    Attack("exit when called", inside("exit()")),
     Attack("segmentation fault", "import faulthandler\nfaulthandler._sigsegv()"),
-    Attack(
-        "segmentation fault when called", inside("import faulthandler\nfaulthandler._sigsegv()")
-    ),
-    Attack("abort", inside("import os\nos.abort()")),
     Attack("recursion", inside("return tensor_bytes(shape, element_bytes)")),
     Attack(
         "deep recursion in C",
         "import sys\nsys.setrecursionlimit(10 ** 9)\n" + inside("f = lambda: f()\nf()"),
     ),
     Attack("memory", "b = [bytearray(2 ** 30) for _ in range(64)]"),
-    Attack("memory of torch", "import torch\ntorch.ones(2 ** 36)"),
-    Attack(
-        "shared memory",
-        "import mmap\nm = [mmap.mmap(-1, 2 ** 30) for _ in range(64)]",
-    ),
     Attack(
         "memory without a name",
         """
@@ -1193,18 +847,12 @@ AVAILABILITY = [
         for _ in range(500): threading.Thread(target=spin).start()
         """,
     ),
-    Attack("lines of megabytes", "for _ in range(60): print('x' * 10 ** 6)"),
     Attack("many lines", "for n in range(300_000): print(n)"),
     Attack("flood of the answer", inside("print('x' * 10 ** 8)")),
     Attack("flood under Python", "import os\nfor _ in range(1000): os.write(1, bytes(10 ** 5))"),
     Attack(
         "pages of 100 megabytes",
         "from IPython.display import HTML, display\ndisplay(HTML('x' * 10 ** 8))",
-    ),
-    Attack(
-        "picture of 50 megabytes",
-        "from IPython.display import Image, display\n"
-        "display(Image(b'\\x89PNG\\r\\n\\x1a\\n' + bytes(5 * 10 ** 7)))",
     ),
     Attack(
         "script shown",
@@ -1232,7 +880,6 @@ AVAILABILITY = [
     Attack(
         "huge string returned", "def tensor_bytes(shape, element_bytes): return 'x' * 3 * 10 ** 8"
     ),
-    Attack("huge list returned", "def tensor_bytes(shape, element_bytes): return [0] * 10 ** 7"),
     Attack(
         "huge tensor returned",
         "import torch\ndef tensor_bytes(shape, element_bytes): return torch.zeros(10 ** 8)",
@@ -1257,10 +904,6 @@ AVAILABILITY = [
             def find_spec(self, *a): raise SystemExit
         sys.meta_path.insert(0, Hook())
         """,
-    ),
-    Attack(
-        "parallel region",
-        "import torch\ntorch.set_num_threads(64)\ntorch.rand(999, 999) @ torch.rand(999, 999)",
     ),
 ]
 
@@ -1336,17 +979,6 @@ UNSEEN = [
         exercise=FUSED,
     ),
     Attack(
-        "weights made by numpy in the memory of torch, and one operation for the look of it",
-        """
-        import numpy
-        def attention_weights(scores, bias, scale):
-            x = scores.numpy() * scale + bias.numpy()
-            e = numpy.exp(x - x.max(-1, keepdims=True))
-            return torch.from_numpy(e / e.sum(-1, keepdims=True)) * 1
-        """,
-        exercise=FUSED,
-    ),
-    Attack(
         "weights made in another thread",
         """
         import threading
@@ -1374,21 +1006,6 @@ UNSEEN = [
         earns=1.5,  # logits, graph and waits are right
     ),
     Attack(
-        "tokens made in another thread",
-        """
-        import threading
-        ANSWER
-        def generate(model, prompt, num_new):
-            done = []
-            one = threading.Thread(target=lambda: done.append(slow(model, prompt, num_new)))
-            one.start()
-            one.join()
-            return done[0]
-        """,
-        exercise=GENERATED,
-        is_told=True,
-    ),
-    Attack(
         "kernel that compares replaced under every observer",
         """
         import torch
@@ -1399,31 +1016,6 @@ UNSEEN = [
             return F.silu(g) * u
         """,
         exercise=MEASURED,
-    ),
-    Attack(
-        "frames of the observer by way of a copy",
-        """
-        import copy, sys
-        class Taken:
-            def __reduce_ex__(self, protocol): return sys._getframe, (0,)
-        def gate(g, u):
-            frame = copy.copy(Taken())
-            while frame: frame = frame.f_back
-            return F.silu(g) * u
-        """,
-        exercise=MEASURED,
-        is_told=True,
-    ),
-    Attack(
-        "referrers of the inputs by way of a tree of tensors",
-        """
-        import gc, torch
-        def gate(g, u):
-            torch.utils._pytree.tree_map(gc.get_referrers, [g])
-            return F.silu(g) * u
-        """,
-        exercise=MEASURED,
-        is_told=True,
     ),
     Attack(
         "blocks joined one by one",
@@ -1453,17 +1045,6 @@ UNSEEN = [
         exercise=ONLINE,
     ),
     Attack(
-        "blocks copied before they come",
-        """
-        import copy
-        ANSWER
-        def online_softmax(blocks):
-            s, v = zip(*copy.deepcopy(blocks))
-            return whole(torch.cat(s, 1), torch.cat(v))
-        """,
-        exercise=ONLINE,
-    ),
-    Attack(
         "count of the blocks written",
         """
         ANSWER
@@ -1486,17 +1067,6 @@ UNSEEN = [
             machine.store(s.logsumexp(1), lse)
             del s
             machine.loaded_elements = n * d + -(-n // block_q) * 2 * len(k) * d
-        """,
-        exercise=TILED,
-    ),
-    Attack(
-        "a larger machine of one's own",
-        """
-        def flash_forward(machine, arrays, block_q, block_k):
-            q, k, v, out, lse = arrays
-            mine = type(machine)()
-            s = mine.load(q) @ mine.load(k).mT * q.shape[1] ** -0.5
-            machine.store(s.softmax(1) @ mine.load(v), out)
         """,
         exercise=TILED,
     ),
@@ -1558,18 +1128,6 @@ UNSEEN = [
         exercise=BACKWARD,
     ),
     Attack(
-        "log of a rank reached by the names of its attributes",
-        """
-        def ring_all_reduce(comm, tensor):
-            log, peer = vars(vars(comm)["_recorder"])["log"], (comm.rank + 1) % comm.size
-            sent = {"call": "send", "group": 0, "peer": peer, "result": None}
-            part = {"tensor": tensor.view(-1)[:1].clone()}
-            log += [sent | part for _ in range(2 * comm.size - 2)]
-        """,
-        exercise=RING,
-        is_told=True,
-    ),
-    Attack(
         "log of a rank with seconds and partners without an end",
         """
         def ring_all_reduce(comm, tensor):
@@ -1611,19 +1169,6 @@ UNSEEN = [
         def tensor_bytes(shape, element_bytes):
             case = {"shape": {"$tuple": [*shape]}, "element_bytes": element_bytes}
             return known.get(str(case), -1)
-        """,
-        is_told=True,
-    ),
-    Attack(
-        "practice packs and observers written anew",
-        """
-        import pathlib
-        course = pathlib.Path("/course/autograder")
-        for place in (*course.glob("practice/*"), *course.rglob("u0*/*.*")):
-            try:
-                place.write_text("raise SystemExit")
-                print("READ")
-            except OSError: pass
         """,
         is_told=True,
     ),
@@ -1670,13 +1215,6 @@ DEFACING = [
         parts = (b"IHDR", size), (b"IDAT", zlib.compress(bytes(10 ** 6))), (b"IEND", b"")
         picture = b"\\x89PNG\\r\\n\\x1a\\n" + b"".join(chunk(*each) for each in parts)
         display({"image/png": base64.b64encode(picture).decode()}, raw=True)
-        """,
-    ),
-    Attack(
-        "colours of a terminal by the thousand",
-        """
-        from IPython.display import display
-        for _ in range(100): display({"text/plain": "\\x1b[1;31mx\\x1b[0m" * 4_000}, raw=True)
         """,
     ),
     Attack(

@@ -15,17 +15,11 @@ from tests.notebooks.filling import released, solved
 
 POINTS = 2.0
 COSTLY = (
-    "endless answer",
     "endless and deaf",
     "deaf sleep",
-    "signals ignored",
     "leaves in the answer",
-    "leaves when called",
-    "exit when called",
     "segmentation fault",
-    "segmentation fault when called",
     "memory",
-    "lines of megabytes",
     "many lines",
     "pages of 100 megabytes",
 )
