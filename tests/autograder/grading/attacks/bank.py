@@ -110,16 +110,6 @@ MARKS = [
         """,
     ),
     Attack(
-        "tensor that answers for itself",
-        """
-        import torch
-        class Yes(torch.Tensor):
-            @classmethod
-            def __torch_function__(cls, function, types, args=(), kwargs=None): return True
-        def tensor_bytes(shape, element_bytes): return Yes()
-        """,
-    ),
-    Attack(
         "names of all callers replaced",
         inside("""
         import sys, torch
@@ -130,16 +120,6 @@ MARKS = [
             frame.f_globals["F"] = frame.f_globals["torch"] = Yes()
             frame = frame.f_back
         """),
-        is_told=True,
-    ),
-    Attack(
-        "request handled by oneself",
-        """
-        import sys
-        for name, module in list(sys.modules.items()):
-            if "student_process" in name:
-                module.StudentProcess.reply = lambda self, request: {"value": 0}
-        """,
         is_told=True,
     ),
     Attack("points displayed", "display(2.0)\n2.0"),
@@ -170,19 +150,6 @@ MARKS = [
         place = pathlib.Path(course_utils.__file__).parent / "formulas" / "tensors.py"
         space = {}
         exec(place.read_text(), space)
-        def tensor_bytes(shape, element_bytes):
-            return space["tensor_bytes"](shape, element_bytes)
-        """,
-        is_told=True,
-    ),
-    Attack(
-        "compiled files searched",
-        """
-        import glob, marshal
-        found = glob.glob("/**/formulas/**/tensors*.pyc", recursive=True)
-        found += glob.glob("/**/formulas/tensors.py", recursive=True)
-        space = {}
-        exec(marshal.loads(open(found[0], "rb").read()[16:]), space)
         def tensor_bytes(shape, element_bytes):
             return space["tensor_bytes"](shape, element_bytes)
         """,
@@ -226,7 +193,6 @@ MARKS = [
         tensor_bytes = Answer()
         """,
     ),
-    Attack("NaN", "def tensor_bytes(shape, element_bytes): return float('nan')"),
     Attack(
         "deep data",
         """
@@ -247,13 +213,6 @@ MARKS = [
         import torch
         def tensor_bytes(shape, element_bytes):
             return torch.empty(1).as_strided((10 ** 6, 10 ** 6), (0, 0))
-        """,
-    ),
-    Attack(
-        "checks themselves",
-        """
-        import autograder as checks
-        checks.check = checks.grade = checks.answer = lambda *a, **k: 2.0
         """,
     ),
     Attack(
@@ -371,30 +330,6 @@ FORGERIES += [
         is_told=True,
     ),
     Attack(
-        "tolerance of a check widened",
-        hidden("""
-        names = {c.__name__: c for c in object.__subclasses__()}
-        def is_ours(name): return name.startswith(("autograder", "course_utils"))
-        def wide(start):
-            seen, waiting = set(), [start]
-            while waiting:
-                space = waiting.pop()
-                if id(space) in seen: continue
-                seen.add(id(space))
-                if "ROUNDING" in space: space["ROUNDING"] = 1e9
-                for value in list(space.values()):
-                    for more in ("__globals__", "__dict__"):
-                        more = getattr(value, more, None)
-                        if type(more) is dict and is_ours(str(more.get("__name__"))):
-                            waiting.append(more)
-        wide(names["StudentProcess"].reply.__globals__)
-        def gate(g, u):
-            return g * u * 0
-        """),
-        exercise=MEASURED,
-        is_told=True,
-    ),
-    Attack(
         "instrument deaf while it listens, and whole afterwards",
         hidden("""
         held = away("setyb_devas.stnemurtsni.slitu_esruoc")
@@ -493,27 +428,6 @@ ANSWER
         exercise=MEASURED,
     ),
     Attack(
-        "reply sent with a guessed secret",
-        """
-        import socket
-        def gate(g, u):
-            socket.socket(fileno=1000).send(bytes(24))
-            return F.silu(g) * u
-        """,
-        exercise=MEASURED,
-        is_told=True,
-    ),
-    Attack(
-        "all descriptors closed",
-        """
-        import os
-        def gate(g, u):
-            os.closerange(3, 5000)
-            return F.silu(g) * u
-        """,
-        exercise=MEASURED,
-    ),
-    Attack(
         "a child answers in the parent's place",
         """
         import os
@@ -550,17 +464,6 @@ ANSWER
         import types
         from course_utils.reference import fused
         gate = types.FunctionType(fused.swiglu.__code__, vars(fused))
-        """,
-        exercise=MEASURED,
-        is_told=True,
-    ),
-    Attack(
-        "own code under the name of a file of the course",
-        """
-        import autograder, sys
-        place = autograder.__file__
-        exec(compile("import sys\\nframe = sys._getframe()", place, "exec"))
-        ANSWER
         """,
         exercise=MEASURED,
         is_told=True,
@@ -762,19 +665,9 @@ AVAILABILITY = [
             except BaseException: pass
         """,
     ),
-    Attack(
-        "signals masked",
-        """
-        import signal, time
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        while True: time.sleep(1)
-        """,
-        is_told=True,
-    ),
     Attack("stops itself", "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)", is_told=True),
     Attack("kills everyone", "import os\nos.kill(-1, 9)", is_told=True),
     Attack("leaves Python", "import os\nos._exit(0)"),
-    Attack("leaves by an error", "raise SystemExit(0)"),
     Attack("leaves in the answer", inside("import os\nos._exit(0)")),
     Attack("segmentation fault", "import faulthandler\nfaulthandler._sigsegv()"),
     Attack("recursion", inside("return tensor_bytes(shape, element_bytes)")),
@@ -783,15 +676,6 @@ AVAILABILITY = [
         "import sys\nsys.setrecursionlimit(10 ** 9)\n" + inside("f = lambda: f()\nf()"),
     ),
     Attack("memory", "b = [bytearray(2 ** 30) for _ in range(64)]"),
-    Attack(
-        "memory without a name",
-        """
-        import os
-        for _ in range(200):
-            number = os.memfd_create("x")
-            os.write(number, bytes(2 ** 25))
-        """,
-    ),
     Attack(
         "memory of many processes",
         """
@@ -838,18 +722,8 @@ AVAILABILITY = [
         """,
         is_told=True,
     ),
-    Attack(
-        "threads that stay",
-        """
-        import threading, time
-        def spin():
-            while True: time.sleep(0.01)
-        for _ in range(500): threading.Thread(target=spin).start()
-        """,
-    ),
     Attack("many lines", "for n in range(300_000): print(n)"),
     Attack("flood of the answer", inside("print('x' * 10 ** 8)")),
-    Attack("flood under Python", "import os\nfor _ in range(1000): os.write(1, bytes(10 ** 5))"),
     Attack(
         "pages of 100 megabytes",
         "from IPython.display import HTML, display\ndisplay(HTML('x' * 10 ** 8))",
@@ -858,15 +732,6 @@ AVAILABILITY = [
         "script shown",
         "from IPython.display import HTML, Javascript, display\n"
         "display(HTML('<script>alert(1)</script>'), Javascript('alert(1)'))",
-    ),
-    Attack(
-        "error without words",
-        """
-        class Mute(Exception):
-            def __str__(self): raise Mute
-            __repr__ = __str__
-        raise Mute
-        """,
     ),
     Attack(
         "object that hangs when shown",
@@ -945,13 +810,6 @@ TRACES = [
         """,
     ),
     Attack(
-        "shared segments",
-        """
-        from multiprocessing import shared_memory
-        kept = shared_memory.SharedMemory("canary", create=True, size=100)
-        """,
-    ),
-    Attack(
         "a server for the next one",
         """
         import os, socket, time
@@ -967,17 +825,6 @@ TRACES = [
 ]
 # The work is done where an observer does not look, or its counts are rewritten.
 UNSEEN = [
-    Attack(
-        "weights made by numpy",
-        """
-        import numpy
-        def attention_weights(scores, bias, scale):
-            x = scores.numpy() * scale + bias.numpy()
-            e = numpy.exp(x - x.max(-1, keepdims=True))
-            return torch.from_numpy(e / e.sum(-1, keepdims=True))
-        """,
-        exercise=FUSED,
-    ),
     Attack(
         "weights made in another thread",
         """
@@ -1026,21 +873,6 @@ UNSEEN = [
             for a, b in blocks:
                 s, v = (a, b) if s is None else (torch.cat([s, a], 1), torch.cat([v, b]))
             return whole(s, v)
-        """,
-        exercise=ONLINE,
-    ),
-    Attack(
-        "each block kept as a copy",
-        """
-        ANSWER
-        def online_softmax(blocks):
-            s, v = zip(*((a.clone(), b.clone()) for a, b in blocks))
-            most = torch.stack([each.amax(1) for each in s]).amax(0)
-            shift = torch.where(most == -torch.inf, 0.0, most)[:, None]
-            parts = [(each - shift).exp() for each in s]
-            total = sum(each.sum(1) for each in parts)
-            out = sum(map(torch.matmul, parts, v)) / torch.where(total > 0, total, 1.0)[:, None]
-            return out, shift[:, 0] + total.log()
         """,
         exercise=ONLINE,
     ),
@@ -1128,17 +960,6 @@ UNSEEN = [
         exercise=BACKWARD,
     ),
     Attack(
-        "log of a rank with seconds and partners without an end",
-        """
-        def ring_all_reduce(comm, tensor):
-            log, call = vars(vars(comm)["_recorder"])["log"], {"call": "receive", "group": 0}
-            log += [{"compute": "x" * 10 ** 5, "seconds": s} for s in (1e308, -1e308, float("inf"))]
-            log += [call | {"peer": 10 ** 900, "tensor": None, "result": tensor}]
-        """,
-        exercise=RING,
-        is_told=True,
-    ),
-    Attack(
         "log in which every rank waits for the next",
         """
         def ring_all_reduce(comm, tensor):
@@ -1156,21 +977,6 @@ UNSEEN = [
             for _ in range(20_000): comm.compute(1e-9, "x" * 1_000)
         """,
         exercise=RING,
-    ),
-    Attack(
-        "practice cases looked up in their pack",
-        """
-        import glob, json, zipfile
-        known = {}
-        for path in glob.glob("/course/autograder/practice/u00.zip"):
-            pack = json.loads(zipfile.ZipFile(path).read("tensor_bytes.json"))
-            known = {str(each): right for each, right in zip(pack["cases"], pack["right"])}
-            print("READ")
-        def tensor_bytes(shape, element_bytes):
-            case = {"shape": {"$tuple": [*shape]}, "element_bytes": element_bytes}
-            return known.get(str(case), -1)
-        """,
-        is_told=True,
     ),
     Attack(
         "hidden sizes left in a file for the process after this one",
@@ -1191,11 +997,6 @@ DEFACING = [
     Attack(
         "remarks inside a comment that an error begins",
         inside("open\nraise ValueError('A person will look at this.\\n\\n<!--\\n')"),
-        is_told=True,
-    ),
-    Attack(
-        "cursor, direction of writing and half characters in an error",
-        inside("open\nraise ValueError('\\x1b[2J\\u202e\\ud800 A person will look at this.')"),
         is_told=True,
     ),
     Attack(
