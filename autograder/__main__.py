@@ -43,7 +43,11 @@ COMMANDS = {
     "collect": ("dev", ["-m autograder.grading.intake.lms"], "take in an LMS download"),
     "release": ("dev", ["-m autograder.grading.release"], "let a changed unit count; or undo it"),
     "grade": ("dev", ["-m autograder.grading"], "grade what was collected of a unit"),
-    "read": ("dev", ["-m autograder.grading.reading"], "read the answers of a class in words"),
+    "read": (
+        "dev",
+        ["-m autograder.grading.manual_grading"],
+        "read answers in words",
+    ),
     "report": ("dev", ["-m autograder.grading.report"], "the report of a graded class"),
     "test": ("dev", [TESTS], "run the tests"),
     "acceptance": (

@@ -14,8 +14,10 @@ import nbformat
 
 from autograder.cells import cell_key
 from autograder.grading.errors import GradingError
-from autograder.grading.gradebook_writer import GradebookWriter
-from autograder.grading.reading.rubric import points_of_rubric
+from autograder.grading.gradebook.gradebook_writer import GradebookWriter
+from autograder.grading.gradebook.submission_status import SubmissionStatus
+from autograder.grading.gradebook.unit_lock import lock
+from autograder.grading.manual_grading.rubric import points_of_rubric
 from autograder.grading.release.archive import Archive, Form, Release, built
 from autograder.grading.release.difference import (
     differences,
@@ -24,9 +26,7 @@ from autograder.grading.release.difference import (
     not_in_the_course,
     points_of,
 )
-from autograder.grading.run import configuration
-from autograder.grading.standings import Standing
-from autograder.grading.unit_lock import lock
+from autograder.grading.run.run import configuration
 from autograder.student.environment import ROOT
 from autograder.student.errors import CommandError
 from autograder.student.work_folder import find_unit
@@ -140,7 +140,7 @@ class Releasing:
 
     def _about_grades(self, form: Form, before: Form) -> Iterator[str]:
         """What becomes of the grades that are there."""
-        found = self.store.standings(self.unit)
+        found = self.store.statuses(self.unit)
         worth, old = points_of(form.notebook), points_of(before.notebook)
         graded = {name for each in found for name in each.scores}
         if not found:
@@ -160,7 +160,7 @@ class Releasing:
             yield f"Back again: the grades of {', '.join(back)} that were set aside."
 
     def _what_to_do(self) -> Iterator[str]:
-        if num_graded := len(self.store.standings(self.unit)):
+        if num_graded := len(self.store.statuses(self.unit)):
             yield (
                 f"Then `make grade UNIT={self.unit[:2]}`: of the {num_graded} who handed in, it "
                 "grades again whom the change concerns, whichever release they had."
@@ -185,7 +185,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     return 0
 
 
-def _about_points(found: Sequence[Standing], changed: Collection[str]) -> str:
+def _about_points(found: Sequence[SubmissionStatus], changed: Collection[str]) -> str:
     """What becomes of points in exercises that are worth something else now."""
     given = Counter(
         name

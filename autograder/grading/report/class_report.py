@@ -10,13 +10,17 @@ from markupsafe import Markup
 
 from autograder import catalogue
 from autograder.catalogue import Unit
-from autograder.grading.beside_grades import results_of
-from autograder.grading.gradebook_writer import GradebookWriter
+from autograder.grading.gradebook.course_table import results_of
+from autograder.grading.gradebook.gradebook_writer import GradebookWriter
+from autograder.grading.gradebook.submission_status import (
+    SubmissionStatus,
+    what_waits,
+    who_was_late,
+)
 from autograder.grading.report.course_copies import Copies, course_copies
 from autograder.grading.report.figure import outcome_picture, points_picture
 from autograder.grading.report.tables import exercise_table, submission_table, text_table
-from autograder.grading.run import configuration
-from autograder.grading.standings import Standing, what_waits, who_was_late
+from autograder.grading.run.run import configuration
 from course_utils import colours
 
 TEMPLATE = Path(__file__).with_name("page.html.j2")
@@ -30,7 +34,7 @@ class ClassReport:
         exercises: One row an exercise, as `exercise_table` gives it.
         submissions: One row a student, as `submission_table` gives it.
         texts: One row an exercise that a person reads, as `text_table` gives it.
-        standings: How each student stands, by id.
+        statuses: How each student stands, by id.
         copies: Who has the course's own code, word for word.
     """
 
@@ -38,7 +42,7 @@ class ClassReport:
     exercises: pd.DataFrame
     submissions: pd.DataFrame
     texts: pd.DataFrame
-    standings: tuple[Standing, ...]
+    statuses: tuple[SubmissionStatus, ...]
     copies: Copies
 
     def page(self) -> str:
@@ -46,17 +50,17 @@ class ClassReport:
         environment = Environment(autoescape=True, undefined=StrictUndefined)
         template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
         pictures = [outcome_picture(self.exercises)]
-        if self.standings:
-            points = [each.points for each in self.standings]
+        if self.statuses:
+            points = [each.points for each in self.statuses]
             pictures.append(points_picture(points, self._core_points))
         return template.render(
             unit=self.unit,
             colours=colours,
             pictures=[Markup(picture._repr_html_()) for picture in pictures],
             texts=self.texts.rename_axis("id").reset_index().to_dict("records"),
-            standings=self.standings,
+            statuses=self.statuses,
             columns=[item for item in self.unit.exercises if item.id in self._worth],
-            waiting=[*what_waits(self.standings), *who_was_late(self.standings)],
+            waiting=[*what_waits(self.statuses), *who_was_late(self.statuses)],
             states=self._states,
             cpu_seconds=self.submissions["cpu_seconds"].median(),
             exercises=self.exercises.rename_axis("id").reset_index().to_dict("records"),
@@ -67,7 +71,7 @@ class ClassReport:
     @property
     def _worth(self) -> dict[str, float]:
         """What each exercise is worth."""
-        scores = (item for each in self.standings for item in each.scores.items())
+        scores = (item for each in self.statuses for item in each.scores.items())
         return {exercise: score.max_points for exercise, score in scores}
 
     @property
@@ -88,7 +92,7 @@ class ClassReport:
         lines = [table.assign(points=points).to_string(), "", f"Submissions: {self._states}."]
         if self.copies:
             lines.append(f"Code that is the course's own word for word: {', '.join(self.copies)}.")
-        lines += [*what_waits(self.standings), *who_was_late(self.standings)]
+        lines += [*what_waits(self.statuses), *who_was_late(self.statuses)]
         return "\n".join(lines)
 
 
@@ -104,12 +108,12 @@ def report_on(root: Path, unit: str) -> ClassReport:
     """
     results = results_of(root, unit)
     known = next(each for each in catalogue.units() if each.folder == unit)
-    found = GradebookWriter(root, configuration(root), "").standings(unit)
+    found = GradebookWriter(root, configuration(root), "").statuses(unit)
     return ClassReport(
         unit=known,
         exercises=exercise_table(known, results),
         submissions=submission_table(results),
         texts=text_table(known, found),
-        standings=tuple(found),
+        statuses=tuple(found),
         copies=course_copies(root, unit, results),
     )

@@ -13,8 +13,8 @@ from nbformat import NotebookNode
 
 from autograder.cells import cell_key, is_solution
 from autograder.checking.lookup import check_of
-from autograder.grading.program import Program, program_of, statements_of
 from autograder.grading.result import SubmissionResult
+from autograder.grading.same_code import Program, program_of, statements_of
 
 MODEL_ANSWER, PACKAGE = "the model answer", "the course's package"
 MIN_STATEMENTS = 3  # beside those that the notebook gives; fewer may be the same by chance

@@ -21,7 +21,7 @@ from nbgrader.plugins import ExportPlugin
 from autograder import catalogue
 from autograder.checking.verdict import Verdict
 from autograder.files import write_whole
-from autograder.grading import beside_grades
+from autograder.grading.gradebook import course_table
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\0", "＝", "＋", "－", "＠")
 EXERCISES = catalogue.by_graded_cell()
@@ -104,7 +104,7 @@ class MoodleExporter(_Exporter):
         ]
         known = [student.lms_user_id or "" for student, _ in found]
         is_worksheet = bool(known) and not any(each.isdigit() or not each for each in known)
-        results = beside_grades.results(gradebook.db, assignments[0].name)
+        results = course_table.results(gradebook.db, assignments[0].name)
         verdicts = {name: {v.exercise: v for v in each.verdicts} for name, each in results.items()}
         if found and not verdicts:
             self.log.warning("Comments are without hints: no result of the checks is there.")

@@ -7,8 +7,8 @@ import pandas as pd
 
 from autograder.catalogue import Unit
 from autograder.checking.verdict import Verdict
+from autograder.grading.gradebook.submission_status import SubmissionStatus
 from autograder.grading.result import SubmissionResult
-from autograder.grading.standings import Standing
 
 NUM_HINTS = 3
 
@@ -50,7 +50,7 @@ def _outcome(verdict: Verdict) -> str:
     return "part" if verdict.points else "wrong"
 
 
-def text_table(unit: Unit, found: Sequence[Standing]) -> pd.DataFrame:
+def text_table(unit: Unit, found: Sequence[SubmissionStatus]) -> pd.DataFrame:
     """One row for each exercise that a person reads.
 
     Columns: ``title``; ``handed_in``, the number of submissions, ``written`` those of them with a

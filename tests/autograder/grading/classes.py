@@ -9,7 +9,7 @@ from sqlalchemy import create_engine
 
 from autograder import catalogue
 from autograder.checking.verdict import Verdict
-from autograder.grading import beside_grades
+from autograder.grading.gradebook import course_table
 from autograder.grading.result import SubmissionResult
 from tests.notebooks.filling import answer_banks_of, released, solved, wrong_answers
 
@@ -68,5 +68,5 @@ def write_results(root: Path, results: list[SubmissionResult]) -> None:
         for each in results:
             book.update_or_create_student(each.student)
             book.update_or_create_submission(unit, each.student)
-            beside_grades.record(book, each, None, {})
+            course_table.record(book, each, None, {})
         book.db.commit()

@@ -6,7 +6,7 @@ import pytest
 
 from autograder import catalogue
 from autograder.checking.verdict import Verdict
-from autograder.grading import beside_grades
+from autograder.grading.gradebook import course_table
 from autograder.grading.report.lms_csv import harmless
 from autograder.grading.result import SubmissionResult
 from tests.notebooks.filling import UNITS
@@ -37,7 +37,7 @@ def graded(course):
         for student in [*students][:-1]:
             grade(book, student, all_right=student != "half")
         for each in (result("half", "How <wide> & deep?"), result("formula", "No?")):
-            beside_grades.record(book, each, None, {})
+            course_table.record(book, each, None, {})
         book.db.commit()
     return course
 

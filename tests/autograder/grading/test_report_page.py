@@ -11,6 +11,12 @@ import pytest
 from autograder import catalogue
 from autograder.checking.lookup import check_of
 from autograder.checking.verdict import Verdict
+from autograder.grading.gradebook.submission_status import (
+    Score,
+    SubmissionStatus,
+    what_waits,
+    who_was_late,
+)
 from autograder.grading.report.__main__ import main
 from autograder.grading.report.class_report import report_on
 from autograder.grading.report.course_copies import MODEL_ANSWER, PACKAGE, course_copies
@@ -22,7 +28,6 @@ from autograder.grading.report.figure import (
 )
 from autograder.grading.report.tables import exercise_table, submission_table, text_table
 from autograder.grading.result import SubmissionResult
-from autograder.grading.standings import Score, Standing, what_waits, who_was_late
 from tests.autograder.grading.classes import results_of_a_class, write_results
 from tests.notebooks.filling import ROOT, UNITS, solved
 
@@ -125,57 +130,59 @@ def test_title_says_what_was_found():
 
 TEXT = next(item for item in CATALOGUE.exercises if item.manual)
 FIRST = EXERCISES[0].id
-STANDINGS = (
-    Standing(student="ada", scores={FIRST: Score(2, 2), TEXT.id: Score(0, 1, is_unread=True)}),
-    Standing(
+STATUSES = (
+    SubmissionStatus(
+        student="ada", scores={FIRST: Score(2, 2), TEXT.id: Score(0, 1, is_unread=True)}
+    ),
+    SubmissionStatus(
         student="bob",
         scores={FIRST: Score(1, 2, is_doubtful=True), TEXT.id: Score(0.5, 1)},
         late=timedelta(days=1),
         extension=timedelta(hours=2),
         penalty=0.25,
     ),
-    Standing(student="cyd", scores={FIRST: Score(0, 2), TEXT.id: Score(1, 1)}, penalty=3.0),
+    SubmissionStatus(student="cyd", scores={FIRST: Score(0, 2), TEXT.id: Score(1, 1)}, penalty=3.0),
 )
 
 
 def test_numbers_of_a_text_are_those_of_who_was_read():
-    row = text_table(CATALOGUE, STANDINGS).loc[TEXT.id]
+    row = text_table(CATALOGUE, STATUSES).loc[TEXT.id]
     assert (row["title"], row["handed_in"], row["read"]) == (TEXT.title, 3, 2)
     assert row["written"] == 3
     assert (row["full_fraction"], row["points_fraction"]) == (1 / 2, 3 / 4)
 
 
 def test_a_text_that_was_never_written_is_not_read_and_in_no_mean(root):
-    blank = Standing(student="dan", scores={TEXT.id: Score(0, 1, is_written=False)})
-    row = text_table(CATALOGUE, [*STANDINGS, blank]).loc[TEXT.id]
+    blank = SubmissionStatus(student="dan", scores={TEXT.id: Score(0, 1, is_written=False)})
+    row = text_table(CATALOGUE, [*STATUSES, blank]).loc[TEXT.id]
     assert (row["handed_in"], row["written"], row["read"]) == (4, 3, 2)
     assert (row["full_fraction"], row["points_fraction"]) == (1 / 2, 3 / 4)
     write_results(root, results_of_a_class(UNIT, 3))
     report = report_on(root, UNIT)
 
-    def cells(standings):
-        texts = text_table(CATALOGUE, standings)
-        page = dataclasses.replace(report, standings=tuple(standings), texts=texts).page()
+    def cells(statuses):
+        texts = text_table(CATALOGUE, statuses)
+        page = dataclasses.replace(report, statuses=tuple(statuses), texts=texts).page()
         (row,) = (row for row in page.split("<tr>") if f"{TEXT.title} ✎" in row)
         return [cell.partition(">")[2].strip() for cell in row.split("<td")[2:5]]
 
-    assert cells([*STANDINGS, blank]) == ["3 of 4, 2 read", "50 %", "75 %"]
-    assert cells([STANDINGS[0], blank]) == ["1 of 2, 0 read", "–", "–"]
+    assert cells([*STATUSES, blank]) == ["3 of 4, 2 read", "50 %", "75 %"]
+    assert cells([STATUSES[0], blank]) == ["1 of 2, 0 read", "–", "–"]
 
 
 def test_what_waits_and_who_was_late_is_counted():
-    assert what_waits(STANDINGS) == [
+    assert what_waits(STATUSES) == [
         f"1 text waits for a reader: {TEXT.id} 1.",
         f"1 score waits for a second look: {FIRST} 1.",
     ]
-    assert who_was_late(STANDINGS[:2]) == [
+    assert who_was_late(STATUSES[:2]) == [
         "Due date: bob 1 d late, 0.25 points less, extension of 2 h."
     ]
-    assert what_waits(STANDINGS[2:]) == who_was_late(STANDINGS[:1]) == []
+    assert what_waits(STATUSES[2:]) == who_was_late(STATUSES[:1]) == []
 
 
 def test_points_are_after_the_penalty_and_not_below_zero():
-    assert [each.points for each in STANDINGS] == [2, 1.25, 0]
+    assert [each.points for each in STATUSES] == [2, 1.25, 0]
 
 
 @pytest.mark.parametrize("most", [7, 40])
@@ -194,7 +201,7 @@ def test_the_histogram_counts_everybody_once(most):
 
 def test_the_page_shows_students_by_exercise(root):
     write_results(root, results_of_a_class(UNIT, 3))
-    page = dataclasses.replace(report_on(root, UNIT), standings=STANDINGS).page()
+    page = dataclasses.replace(report_on(root, UNIT), statuses=STATUSES).page()
     (row,) = (row for row in page.split("<tr>") if row.startswith("<td>bob"))
     shown = [cell.partition(">")[2].partition("<")[0].strip() for cell in row.split("<td")[1:]]
     assert (shown[0], shown[1], shown[2]) == ("bob", "1 ?", "0.5")

@@ -12,10 +12,10 @@ import psutil
 import pytest
 
 from autograder import catalogue
-from autograder.grading import throwaway
 from autograder.grading.errors import GradingError, SandboxGoneError
-from autograder.grading.pool import Pool, processes, stream
-from autograder.grading.task import Task, ungraded
+from autograder.grading.run import bounded_process
+from autograder.grading.run.pool import Pool, processes, stream
+from autograder.grading.run.submission import Submission, ungraded
 from tests.autograder.grading.small import UNIT, generated, small
 from tests.notebooks.filling import ROOT, answer_banks_of, expected_points
 
@@ -24,13 +24,13 @@ __all__ = ["generated", "small"]
 DASK = str(Path(sys.executable).with_name("dask"))
 
 
-def tasks(small, num_students):
+def submissions(small, num_students):
     """As a run would make them."""
     small.hand_in_a_class(num_students)
     release = (small.root / "notebooks" / UNIT / f"{UNIT}.ipynb").read_text()
     for n in range(num_students):
         path = small.root / "submitted" / f"s{n:03}" / UNIT / f"{UNIT}.ipynb"
-        yield Task(
+        yield Submission(
             unit=UNIT, student=f"s{n:03}", raw=path.read_bytes(), release=release, seeds=(1, 2)
         )
 
@@ -67,10 +67,10 @@ def test_a_process_that_dies_costs_its_submission_alone(small):
     """The process of one submission is killed, and later the sandbox that all share."""
     graded = []
     with two_processes(small) as pool:
-        for each in stream(pool, tasks(small, 10)):
+        for each in stream(pool, submissions(small, 10)):
             graded.append(each)
             if len(graded) == 1:
-                throwaway.end_all()
+                bounded_process.end_all()
             if len(graded) == 6:
                 below("sandbox.fork_server")[0].kill()
     died = [each for each in graded if each.result.needs_human]
@@ -86,16 +86,16 @@ def test_a_submission_that_ends_the_sandbox_costs_nobody_else(small, monkeypatch
     """Each time it takes those along that are under way beside it, so it is tried again alone."""
     begun = []
 
-    def run_task(message):
-        given = Task.from_bytes(message)
+    def grade_bytes(message):
+        given = Submission.from_bytes(message)
         begun.append(given.student)
         if given.student == "s001" or begun.count("s001") == 1 == begun.count(given.student):
             raise SandboxGoneError
         return ungraded(given, "read").to_bytes()
 
-    monkeypatch.setattr("autograder.grading.pool.run_task", run_task)
+    monkeypatch.setattr("autograder.grading.run.pool.grade_bytes", grade_bytes)
     with ThreadPoolExecutor(1) as executor:
-        found = list(stream(Pool(executor, 1), tasks(small, 4)))
+        found = list(stream(Pool(executor, 1), submissions(small, 4)))
     told = {each.result.student: each.result.needs_human for each in found}
     died = ("The process that graded it died, twice.",)
     assert told == {"s000": ("read",), "s001": died, "s002": ("read",), "s003": ("read",)}
@@ -161,7 +161,7 @@ def test_a_cluster_gives_the_same_gradebook_and_survives_its_workers(cluster, sm
 def test_a_cluster_without_workers_and_one_that_goes(cluster, small, monkeypatch):
     address, start_worker = cluster
     small.hand_in_a_class(6)
-    monkeypatch.setattr("autograder.grading.pool.WORKER_SECONDS", 1)
+    monkeypatch.setattr("autograder.grading.run.pool.WORKER_SECONDS", 1)
     with pytest.raises(GradingError, match=r"^The scheduler at tcp.* has no workers: start some"):
         small.grade(scheduler=address)
     monkeypatch.undo()

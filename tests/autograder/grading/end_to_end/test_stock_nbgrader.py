@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from autograder.grading.run import Options, Run, configuration
+from autograder.grading.run.run import Options, Run, configuration
 from tests.autograder.grading.conftest import Course
 from tests.autograder.grading.end_to_end.test_nbgrader import composites
 from tests.autograder.grading.small import Small
