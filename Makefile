@@ -7,7 +7,7 @@ endif
 PYTHON ?= python3
 COURSE := $(PYTHON) -m autograder
 
-.PHONY: help setup lab author test acceptance test-hub build book exercise submit fresh practice release collect grade late read report student-bundle student-repository version lint
+.PHONY: help setup lab author test acceptance test-hub build book exercise submit fresh practice release collect grade read report student-bundle student-repository version lint
 
 help:
 	@$(COURSE) help
@@ -30,10 +30,6 @@ setup:
 # make release UNIT=01 [ARGS=--dry-run]
 release collect grade read report:
 	@$(COURSE) $@ $(if $(UNIT),"$(UNIT)") $(if $(ZIP),"$(ZIP)") $(ARGS)
-
-# make late UNIT=01      make late UNIT=01 STUDENT=ada DAYS=2
-late:
-	@$(COURSE) $@ $(if $(UNIT),"$(UNIT)") $(if $(STUDENT),--student "$(STUDENT)") $(if $(DAYS),--days "$(DAYS)")
 
 # make build [UNIT=01]      make test ARGS="tests/autograder/student -k port"
 build:

@@ -60,13 +60,16 @@ if SEED_FILE.exists():
 
 # Whoever has the grading rooms (students have not) grades with them, by command and in formgrader.
 if importlib.util.find_spec("autograder.grading"):
-    from autograder.grading import html_sanitizer, plugin, preprocessors
+    from autograder.grading import plugin
+    from autograder.grading.shown import html_sanitizer, preprocessors
 
     plugin.use()
     html_sanitizer.use()
-    c.HTMLExporter.filters = {"markdown2html": "autograder.grading.html_sanitizer.markdown2html"}
+    c.HTMLExporter.filters = {
+        "markdown2html": "autograder.grading.shown.html_sanitizer.markdown2html"
+    }
     c.HTMLExporter.preprocessors = [
-        "autograder.grading.html_sanitizer.PlainNames",
-        "autograder.grading.preprocessors.ModelAnswers",
+        "autograder.grading.shown.html_sanitizer.PlainNames",
+        "autograder.grading.shown.preprocessors.ModelAnswers",
     ]
     c.GenerateFeedback.preprocessors = preprocessors.OF_FEEDBACK

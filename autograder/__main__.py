@@ -42,8 +42,11 @@ COMMANDS = {
     "collect": ("dev", ["-m autograder.grading.intake.lms"], "take in an LMS download"),
     "release": ("dev", ["-m autograder.grading.release"], "let a changed unit count"),
     "grade": ("dev", ["-m autograder.grading"], "grade what was collected of a unit"),
-    "late": ("dev", ["-m autograder.grading.late"], "give late days, say who was late"),
-    "read": ("dev", ["-m autograder.grading.reading"], "read the answers of a class in words"),
+    "read": (
+        "dev",
+        ["-m autograder.grading.manual_grading"],
+        "read answers in words",
+    ),
     "report": ("dev", ["-m autograder.grading.report"], "the report of a graded class"),
     "test": ("dev", [TESTS], "run the tests"),
     "acceptance": (
@@ -117,7 +120,7 @@ def usage():
     if "grade" in available:
         lines += ["make collect UNIT=01 ZIP=download.zip; make grade UNIT=01"]
         lines += ["make read UNIT=01; make report UNIT=01"]
-        lines += ["make release UNIT=01; make late UNIT=01 STUDENT=ada DAYS=2"]
+        lines += ["make release UNIT=01"]
     return "\n".join(lines)
 
 

@@ -11,11 +11,10 @@ from tqdm import tqdm
 
 from autograder.commands import ROOT
 from autograder.grading.errors import GradingError
-from autograder.grading.journal import results_of
+from autograder.grading.gradebook.submission_status import what_waits, who_was_late
 from autograder.grading.result import SubmissionResult
-from autograder.grading.run import Options, Run, configuration, left_out, nothing_to_do
+from autograder.grading.run.run import Options, Run, configuration, left_out, nothing_to_do
 from autograder.grading.sandbox import protection
-from autograder.grading.standings import what_waits, who_was_late
 
 USAGE = 'make grade UNIT=01 [ARGS="--jobs 4 --student ada,grace"]'
 
@@ -43,10 +42,10 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     print("\n".join(lines + changes(run.earlier, results)))
     unchanged = set(run.students) - {result.student for result in results}
     unchanged &= run.store.waiting(run.unit)
-    for result in results_of(root, run.unit):
+    for result in run.store.results(run.unit).values():
         if result.for_a_person and result.student in unchanged:
             print(f"  {result.student}: still needs a human: {' '.join(result.for_a_person)}")
-    found = run.store.standings(run.unit)
+    found = run.store.statuses(run.unit)
     print("\n".join([*what_waits(found), *who_was_late(found)]) or "Nothing waits for a reader.")
     return 0
 

@@ -7,7 +7,3 @@ class GradingError(RuntimeError):
 
 class SandboxGoneError(RuntimeError):
     """The sandbox ended during a submission, so that its verdicts cannot be trusted."""
-
-
-class WorkerDiedError(RuntimeError):
-    """A grading process ended before it had answered."""

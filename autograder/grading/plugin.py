@@ -23,7 +23,7 @@ class CourseAutograde(Autograde):  # type: ignore[misc]
         Raises:
             NbGraderException: If nothing can be graded; the log says why.
         """
-        from autograder.grading.run import Options, Run, nothing_to_do
+        from autograder.grading.run.run import Options, Run, nothing_to_do
 
         root, unit = Path(self.coursedir.root), self.coursedir.assignment_id
         try:
@@ -36,7 +36,7 @@ class CourseAutograde(Autograde):  # type: ignore[misc]
             raise NbGraderException(str(error)) from None
 
     def _students(self, root: Path, unit: str) -> tuple[str, ...]:
-        from autograder.grading.run import students_of
+        from autograder.grading.run.run import students_of
 
         wanted, left_out = self.coursedir.student_id, self.coursedir.student_id_exclude.split(",")
         there = students_of(root, unit)

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from autograder.grading.reading.marks import Change, Mark, Marks
-from tests.autograder.grading.reading.graded_class import EXERCISE, UNIT, graded_class, stub
+from autograder.grading.manual_grading.marks import Change, Mark, Marks
+from tests.autograder.grading.manual_grading.graded_class import EXERCISE, UNIT, graded_class, stub
 
 from .fixtures import LAPTOP, PICTURES, running
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from nbformat import NotebookNode
 
 from autograder.cells import cell_key, is_solution
-from autograder.grading.intake.reading import Cell
+from autograder.grading.intake.notebook_reader import Cell
 
 DEFINITION = re.compile(r"^(?:async +)?(?:def|class) +(\w+)", re.MULTILINE)
 UNIT = re.compile(r"^u(\d\d)-")

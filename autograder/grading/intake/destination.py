@@ -10,7 +10,7 @@ from itertools import chain, count
 from pathlib import Path
 
 from autograder.files import replacing, write_synced
-from autograder.grading import timestamp
+from autograder.grading.gradebook import timestamp
 from autograder.grading.intake.folder import KEPT, find
 
 STAMP = "%Y-%m-%d %H:%M:%S.%f"

@@ -18,7 +18,7 @@ from nbgrader.utils import compute_checksum
 from autograder import catalogue
 from autograder.cells import cell_key, is_solution, nbgrader_metadata
 from autograder.grading.intake.cell_identity import DEFINITION, defined, names, other_unit
-from autograder.grading.intake.reading import Cell, Unreadable, read
+from autograder.grading.intake.notebook_reader import Cell, Unreadable, read
 from autograder.grading.intake.wording import listed, shown
 from autograder.student.merge_answers import merge_answers
 

@@ -15,9 +15,10 @@ import nbformat
 from autograder.cells import cell_key
 from autograder.commands import ROOT, CommandError, find_unit
 from autograder.grading.errors import GradingError
-from autograder.grading.gradebook_writer import GradebookWriter
-from autograder.grading.journal import lock, path_of
-from autograder.grading.reading.rubric import points_of_rubric
+from autograder.grading.gradebook.gradebook_writer import GradebookWriter
+from autograder.grading.gradebook.submission_status import SubmissionStatus
+from autograder.grading.gradebook.unit_lock import lock
+from autograder.grading.manual_grading.rubric import points_of_rubric
 from autograder.grading.release.archive import Archive, Form, Release, built
 from autograder.grading.release.difference import (
     differences,
@@ -25,8 +26,7 @@ from autograder.grading.release.difference import (
     is_extra,
     points_of,
 )
-from autograder.grading.run import configuration
-from autograder.grading.standings import Standing
+from autograder.grading.run.run import configuration
 
 USAGE = "make release UNIT=05 [ARGS=--dry-run]"
 A_BONUS = "Where it should cost nobody anything, `extra=true` in its card makes it a bonus."
@@ -67,7 +67,7 @@ class Releasing:
         if is_dry:
             yield "Nothing was written."
             return
-        with lock(path_of(self.root, self.unit)):
+        with lock(self.root, self.unit):
             number = self.store.take(self.unit, form, lambda: self.archive.keep(form))
         yield f"This is release {number} now."
         yield from self._about_source()
@@ -102,7 +102,7 @@ class Releasing:
 
     def _about_grades(self, form: Form, before: Form) -> Iterator[str]:
         """What becomes of the grades that are there."""
-        found = self.store.standings(self.unit)
+        found = self.store.statuses(self.unit)
         worth, old = points_of(form.notebook), points_of(before.notebook)
         graded = {name for each in found for name in each.scores}
         if not found:
@@ -122,7 +122,7 @@ class Releasing:
             yield f"Back again: the grades of {', '.join(back)} that were set aside."
 
     def _what_to_do(self) -> Iterator[str]:
-        if num_graded := len(self.store.standings(self.unit)):
+        if num_graded := len(self.store.statuses(self.unit)):
             yield (
                 f"Then `make grade UNIT={self.unit[:2]}`: of the {num_graded} who handed in, it "
                 "grades again whom the change concerns, whichever release they had."
@@ -147,7 +147,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     return 0
 
 
-def _about_points(found: Sequence[Standing], changed: Collection[str]) -> str:
+def _about_points(found: Sequence[SubmissionStatus], changed: Collection[str]) -> str:
     """What becomes of points in exercises that are worth something else now."""
     given = Counter(
         name

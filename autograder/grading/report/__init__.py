@@ -1,1 +1,1 @@
-"""Reports on a graded class: a page, answers that resemble each other, grades for an LMS."""
+"""Reports on a graded class: a page, code that is the course's own, grades for an LMS."""

@@ -1,7 +1,6 @@
 """The report of a graded class, as data and as one self-contained page."""
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,15 +10,17 @@ from markupsafe import Markup
 
 from autograder import catalogue
 from autograder.catalogue import Unit
-from autograder.grading.gradebook_writer import GradebookWriter
-from autograder.grading.journal import results_of
-from autograder.grading.report.course_texts import course_texts_of
+from autograder.grading.gradebook.course_table import results_of
+from autograder.grading.gradebook.gradebook_writer import GradebookWriter
+from autograder.grading.gradebook.submission_status import (
+    SubmissionStatus,
+    what_waits,
+    who_was_late,
+)
+from autograder.grading.report.course_copies import Copies, course_copies
 from autograder.grading.report.figure import outcome_picture, points_picture
-from autograder.grading.report.likeness import Alike, find_alike, is_too_short, surest_first
 from autograder.grading.report.tables import exercise_table, submission_table, text_table
-from autograder.grading.result import SubmissionResult
-from autograder.grading.run import configuration
-from autograder.grading.standings import Score, Standing, what_waits, who_was_late
+from autograder.grading.run.run import configuration
 from course_utils import colours
 
 TEMPLATE = Path(__file__).with_name("page.html.j2")
@@ -33,47 +34,44 @@ class ClassReport:
         exercises: One row an exercise, as `exercise_table` gives it.
         submissions: One row a student, as `submission_table` gives it.
         texts: One row an exercise that a person reads, as `text_table` gives it.
-        standings: How each student stands, by id.
-        alike: Answers that resemble each other.
-        too_short: Exercises whose answers are too short to compare.
+        statuses: How each student stands, by id.
+        copies: Who has the course's own code, word for word.
     """
 
     unit: Unit
     exercises: pd.DataFrame
     submissions: pd.DataFrame
     texts: pd.DataFrame
-    standings: tuple[Standing, ...]
-    alike: tuple[Alike, ...]
-    too_short: tuple[str, ...]
+    statuses: tuple[SubmissionStatus, ...]
+    copies: Copies
 
     def page(self) -> str:
         """The report as HTML: no script, nothing to fetch, every text escaped."""
         environment = Environment(autoescape=True, undefined=StrictUndefined)
         template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
         pictures = [outcome_picture(self.exercises)]
-        if self.standings:
-            points = [each.points for each in self.standings]
+        if self.statuses:
+            points = [each.points for each in self.statuses]
             pictures.append(points_picture(points, self._core_points))
         return template.render(
             unit=self.unit,
             colours=colours,
             pictures=[Markup(picture._repr_html_()) for picture in pictures],
             texts=self.texts.rename_axis("id").reset_index().to_dict("records"),
-            standings=self.standings,
+            statuses=self.statuses,
             columns=[item for item in self.unit.exercises if item.id in self._worth],
-            waiting=[*what_waits(self.standings), *who_was_late(self.standings)],
+            waiting=[*what_waits(self.statuses), *who_was_late(self.statuses)],
             states=self._states,
             cpu_seconds=self.submissions["cpu_seconds"].median(),
             exercises=self.exercises.rename_axis("id").reset_index().to_dict("records"),
             submissions=self.submissions.rename_axis("student").reset_index().to_dict("records"),
-            alike=self.alike,
-            too_short=self.too_short,
+            copies=self.copies,
         )
 
     @property
     def _worth(self) -> dict[str, float]:
         """What each exercise is worth."""
-        scores = (item for each in self.standings for item in each.scores.items())
+        scores = (item for each in self.statuses for item in each.scores.items())
         return {exercise: score.max_points for exercise, score in scores}
 
     @property
@@ -92,9 +90,9 @@ class ClassReport:
         )
         points = [f"{each:.0%}" for each in self.exercises["points_fraction"]]
         lines = [table.assign(points=points).to_string(), "", f"Submissions: {self._states}."]
-        if self.alike:
-            lines.append(f"Groups of answers that resemble each other: {len(self.alike)}.")
-        lines += [*what_waits(self.standings), *who_was_late(self.standings)]
+        if self.copies:
+            lines.append(f"Code that is the course's own word for word: {', '.join(self.copies)}.")
+        lines += [*what_waits(self.statuses), *who_was_late(self.statuses)]
         return "\n".join(lines)
 
 
@@ -110,36 +108,12 @@ def report_on(root: Path, unit: str) -> ClassReport:
     """
     results = results_of(root, unit)
     known = next(each for each in catalogue.units() if each.folder == unit)
-    answers = {each.student: each.answers for each in results}
-    alike: list[Alike] = []
-    too_short: list[str] = []
-    for course in course_texts_of(root, unit):
-        written = {
-            name: each[course.exercise] for name, each in answers.items() if course.exercise in each
-        }
-        alike += find_alike(course, written)
-        if is_too_short(course, len(written) + len(course.answers)):
-            too_short.append(course.exercise)
-    found = _standings(root, unit, results)
+    found = GradebookWriter(root, configuration(root), "").statuses(unit)
     return ClassReport(
         unit=known,
         exercises=exercise_table(known, results),
-        submissions=submission_table(results, alike),
+        submissions=submission_table(results),
         texts=text_table(known, found),
-        standings=tuple(found),
-        alike=tuple(sorted(alike, key=surest_first)),
-        too_short=tuple(too_short),
+        statuses=tuple(found),
+        copies=course_copies(root, unit, results),
     )
-
-
-def _standings(root: Path, unit: str, results: Sequence[SubmissionResult]) -> list[Standing]:
-    """How each student stands by the gradebook; by the checks alone where it is not there."""
-    if (root / "gradebook.db").exists():
-        return GradebookWriter(root, configuration(root), "").standings(unit)
-    return [
-        Standing(
-            student=each.student,
-            scores={v.exercise: Score(v.points, v.max_points) for v in each.verdicts},
-        )
-        for each in results
-    ]

@@ -21,8 +21,7 @@ from nbgrader.plugins import ExportPlugin
 from autograder import catalogue
 from autograder.checking.verdict import Verdict
 from autograder.files import write_whole
-from autograder.grading.errors import GradingError
-from autograder.grading.journal import results_of
+from autograder.grading.gradebook import course_table
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\0", "＝", "＋", "－", "＠")
 EXERCISES = catalogue.by_graded_cell()
@@ -105,7 +104,10 @@ class MoodleExporter(_Exporter):
         ]
         known = [student.lms_user_id or "" for student, _ in found]
         is_worksheet = bool(known) and not any(each.isdigit() or not each for each in known)
-        verdicts = self._verdicts(assignments[0].name)
+        results = course_table.results(gradebook.db, assignments[0].name)
+        verdicts = {name: {v.exercise: v for v in each.verdicts} for name, each in results.items()}
+        if found and not verdicts:
+            self.log.warning("Comments are without hints: no result of the checks is there.")
         rows: list[list[Cell]] = [
             ["Identifier" if is_worksheet else "ID number", "Grade", "Feedback comments"]
         ]
@@ -115,15 +117,6 @@ class MoodleExporter(_Exporter):
             feedback = comments(submission, verdicts.get(student.id, {}))
             rows.append([known_as, points(submission), feedback])
         self._write(rows, "moodle.csv")
-
-    def _verdicts(self, unit: str) -> dict[str, dict[str, Verdict]]:
-        """Verdicts by student and exercise; none if the unit has no journal."""
-        try:
-            results = results_of(Path(self.parent.coursedir.root), unit)
-        except GradingError as error:
-            self.log.warning("Comments are without hints: %s", error)
-            return {}
-        return {each.student: {v.exercise: v for v in each.verdicts} for each in results}
 
 
 def harmless(cell: Cell) -> Cell:

@@ -7,9 +7,8 @@ import pandas as pd
 
 from autograder.catalogue import Unit
 from autograder.checking.verdict import Verdict
-from autograder.grading.report.likeness import Alike
+from autograder.grading.gradebook.submission_status import SubmissionStatus
 from autograder.grading.result import SubmissionResult
-from autograder.grading.standings import Standing
 
 NUM_HINTS = 3
 
@@ -51,7 +50,7 @@ def _outcome(verdict: Verdict) -> str:
     return "part" if verdict.points else "wrong"
 
 
-def text_table(unit: Unit, found: Sequence[Standing]) -> pd.DataFrame:
+def text_table(unit: Unit, found: Sequence[SubmissionStatus]) -> pd.DataFrame:
     """One row for each exercise that a person reads.
 
     Columns: ``title``; ``handed_in``, the number of submissions, ``written`` those of them with a
@@ -76,14 +75,12 @@ def text_table(unit: Unit, found: Sequence[Standing]) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
-def submission_table(results: Iterable[SubmissionResult], alike: Iterable[Alike]) -> pd.DataFrame:
+def submission_table(results: Iterable[SubmissionResult]) -> pd.DataFrame:
     """One row for each student: what the submission earned, and why a person should look at it.
 
     Columns: ``state``, ``points`` and ``max_points`` by the checks, ``cpu_seconds``; ``reasons``,
-    a list of sentences; ``resembles``, similar students with the number of exercises. Submissions
-    that need a human come first.
+    a list of sentences. Submissions that need a human come first.
     """
-    groups = [each.names for each in alike]
     rows = {
         each.student: {
             "state": each.state,
@@ -91,14 +88,7 @@ def submission_table(results: Iterable[SubmissionResult], alike: Iterable[Alike]
             "max_points": sum(verdict.max_points for verdict in each.verdicts),
             "cpu_seconds": each.cpu_seconds,
             "reasons": [*each.for_a_person, *each.remarks],
-            "resembles": _similar_students(each.student, groups),
         }
         for each in sorted(results, key=lambda each: (not each.for_a_person, each.student))
     }
     return pd.DataFrame.from_dict(rows, orient="index")
-
-
-def _similar_students(student: str, groups: Iterable[tuple[str, ...]]) -> dict[str, int]:
-    """Students who are in a group with this one, with the number of groups."""
-    names = (name for group in groups if student in group for name in group if name != student)
-    return dict(Counter(names).most_common())

@@ -15,9 +15,10 @@ from autograder.authoring.release import release
 from autograder.cells import cell_key, nbgrader_metadata
 from autograder.checking.error_hints import A_PERSON
 from autograder.checking.verdict import Verdict
-from autograder.grading import outputs, task
-from autograder.grading.notebook_plan import questions
-from autograder.grading.run import Run
+from autograder.grading.run import submission
+from autograder.grading.run.notebook_plan import questions
+from autograder.grading.run.run import Run
+from autograder.grading.shown import outputs
 from tests.autograder.grading.conftest import NOON
 from tests.autograder.grading.small import UNIT, InThisProcess, Small
 from tests.notebooks.filling import ROOT, solved
@@ -43,7 +44,9 @@ class ByText(InThisProcess):
 
     def submit(self, message: bytes) -> Future:
         future = Future()
-        future.set_result(task._judge(task.Task.from_bytes(message), self).to_bytes())
+        future.set_result(
+            submission._judge(submission.Submission.from_bytes(message), self).to_bytes()
+        )
         return future
 
     def grade_notebook(self, session, notebook, release, *_) -> list[Verdict]:
@@ -70,8 +73,8 @@ def judge_by_text(patch, broken: str = "") -> None:
     """Let runs grade by the text."""
     pool = ByText(broken)
     patch.setattr(Run, "_pool", lambda _: pool)
-    patch.setattr(task.referee, "grade_notebook", pool.grade_notebook)
-    patch.setattr(task, "Session", lambda *_: SimpleNamespace(exit_codes=(), cpu_seconds=0.0))
+    patch.setattr(submission.referee, "grade_notebook", pool.grade_notebook)
+    patch.setattr(submission, "Session", lambda *_: SimpleNamespace(exit_codes=(), cpu_seconds=0.0))
 
 
 def opened(course: Small) -> Gradebook:

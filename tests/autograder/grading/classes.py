@@ -1,13 +1,15 @@
-"""Results of graded classes, made from the answer banks; and disguised copies of answers."""
+"""Results of graded classes, made from the answer banks."""
 
-import ast
 import random
 import textwrap
 from pathlib import Path
 
+from nbgrader.api import Base, Gradebook
+from sqlalchemy import create_engine
+
 from autograder import catalogue
 from autograder.checking.verdict import Verdict
-from autograder.grading.journal import Journal, path_of
+from autograder.grading.gradebook import course_table
 from autograder.grading.result import SubmissionResult
 from tests.notebooks.filling import answer_banks_of, released, solved, wrong_answers
 
@@ -55,58 +57,16 @@ def _result(unit: str, student: str, chance: random.Random) -> SubmissionResult:
     )
 
 
-def write_journal(root: Path, results: list[SubmissionResult]) -> Path:
-    journal = Journal(path_of(root, results[0].unit))
-    for each in results:
-        journal.record_result(each)
-    return journal.path
-
-
-def disguised(source: str) -> str:
-    """The same code: other names, no comment, other line breaks, independent lines swapped."""
-    tree = ast.parse(clean(source))
-    mine = {node.id for node in ast.walk(tree) if _is_stored(node)}
-    mine |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    tree = _Renamed({name: f"my_{n}" for n, name in enumerate(sorted(mine))}).visit(tree)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef):
-            is_told = isinstance(node.body[0], ast.Expr) and len(node.body) > 1
-            node.body = _swapped(node.body[1:] if is_told else node.body)
-    return ast.unparse(tree)
-
-
-class _Renamed(ast.NodeTransformer):
-    def __init__(self, names: dict[str, str]):
-        self.names = names
-
-    def visit_Name(self, node: ast.Name) -> ast.Name:
-        node.id = self.names.get(node.id, node.id)
-        return node
-
-    def visit_arg(self, node: ast.arg) -> ast.arg:
-        node.arg = self.names.get(node.arg, node.arg)
-        self.generic_visit(node)
-        return node
-
-
-def _is_stored(node: ast.AST) -> bool:
-    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-
-
-def _swapped(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Neighbours that assign change places where neither needs the other."""
-    body = list(body)
-    for n in range(len(body) - 1):
-        one, other = body[n : n + 2]
-        is_tied = _stored(one) & _named(other) or _stored(other) & _named(one)
-        if isinstance(one, ast.Assign) and isinstance(other, ast.Assign) and not is_tied:
-            body[n : n + 2] = [other, one]
-    return body
-
-
-def _stored(node: ast.AST) -> set[str]:
-    return {each.id for each in ast.walk(node) if _is_stored(each)}
-
-
-def _named(node: ast.AST) -> set[str]:
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+def write_results(root: Path, results: list[SubmissionResult]) -> None:
+    """A gradebook that holds these results, and no points."""
+    url = f"sqlite:///{root / 'gradebook.db'}"
+    Base.metadata.create_all(engine := create_engine(url))
+    engine.dispose()
+    with Gradebook(url, "course") as book:
+        unit = results[0].unit
+        book.update_or_create_assignment(unit)
+        for each in results:
+            book.update_or_create_student(each.student)
+            book.update_or_create_submission(unit, each.student)
+            course_table.record(book, each, None, {})
+        book.db.commit()

@@ -13,9 +13,9 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from autograder.grading import task
 from autograder.grading.result import SubmissionResult
-from autograder.grading.run import Options, Run, configuration
+from autograder.grading.run import submission
+from autograder.grading.run.run import Options, Run, configuration
 from tests.autograder.grading.conftest import NOON, Course
 from tests.notebooks.filling import ROOT, composite, filled, solved
 
@@ -116,7 +116,7 @@ class InThisProcess:
 
     def submit(self, message: bytes) -> Future:
         future = Future()
-        future.set_result(task.run_task(message))
+        future.set_result(submission.grade_bytes(message))
         return future
 
 

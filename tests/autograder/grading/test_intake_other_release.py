@@ -5,7 +5,7 @@ import pytest
 
 from autograder.cells import cell_key, is_solution
 from autograder.grading.intake import merge
-from autograder.grading.remarks import on_unusual_code
+from autograder.grading.shown.remarks import on_unusual_code
 from tests.autograder.grading.handed_in import (
     ANSWERS,
     FRESH,

@@ -19,12 +19,13 @@ from sqlalchemy.orm import Session
 
 from autograder import catalogue
 from autograder.cells import cell_key, nbgrader_metadata
-from autograder.grading import command, unit_in_gradebook
+from autograder.grading import command
 from autograder.grading.errors import GradingError
-from autograder.grading.preprocessors import OnlyKnownCells
+from autograder.grading.gradebook import unit_in_gradebook
 from autograder.grading.release import archive
 from autograder.grading.release.__main__ import main as release
 from autograder.grading.release.difference import exercise_of, points_of
+from autograder.grading.shown.preprocessors import OnlyKnownCells
 from tests.autograder.grading.changing import (
     beside,
     cells,

@@ -6,9 +6,9 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from autograder.grading.run.submission import Submission, grade
 from autograder.grading.sandbox.client import GoneError
 from autograder.grading.sandbox.subprocess_fallback import SubprocessFallback
-from autograder.grading.task import Task, grade
 from tests.needs import SANDBOX, needs
 from tests.notebooks.filling import ROOT, UNITS, filled, solved
 
@@ -19,7 +19,9 @@ def graded(*, is_unsafe):
     release = (ROOT / "notebooks" / UNIT / f"{UNIT}.ipynb").read_text(encoding="utf-8")
     raw = nbformat.writes(filled(UNIT, solved(UNIT))).encode()
     return grade(
-        Task(unit=UNIT, student="ada", raw=raw, release=release, seeds=(1, 2), is_unsafe=is_unsafe)
+        Submission(
+            unit=UNIT, student="ada", raw=raw, release=release, seeds=(1, 2), is_unsafe=is_unsafe
+        )
     )
 
 

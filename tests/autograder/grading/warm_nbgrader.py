@@ -15,7 +15,7 @@ from pathlib import Path
 
 from nbgrader.apps.nbgraderapp import NbGraderApp
 
-import autograder.grading.run  # noqa: F401 (what a command of `autograde` would import)
+import autograder.grading.run.run  # noqa: F401 (what a command of `autograde` would import)
 
 _of_thread = threading.local()
 

@@ -6,8 +6,8 @@ import pytest
 
 from autograder import catalogue
 from autograder.checking.lookup import practice_check_of
+from autograder.grading.run.session import Limits, Session
 from autograder.grading.sandbox import process_sandbox
-from autograder.grading.session import Limits, Session
 
 PROBE = """
 import functools, importlib, sys, types

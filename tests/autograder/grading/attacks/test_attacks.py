@@ -20,10 +20,10 @@ from autograder import catalogue
 from autograder.checking import bounded_call, plain_data
 from autograder.checking.lookup import check_of
 from autograder.checking.verdict import Verdict
-from autograder.grading import task
+from autograder.grading.run import submission
+from autograder.grading.run.session import Limits
 from autograder.grading.sandbox import channel, student_process
 from autograder.grading.sandbox.student_process import StudentProcess
-from autograder.grading.session import Limits
 from autograder.observers import rank_log
 from autograder.observers.u03.fused_gate import inputs_of
 from tests.autograder.grading.attacks.bank import (
@@ -87,8 +87,8 @@ def graded(unit, answers, exercises, *, added=(), last=(), **bounds):
         for item in items
         if not item.manual and item.id not in exercises
     }
-    return task.grade(
-        task.Task(
+    return submission.grade(
+        submission.Submission(
             unit=unit,
             student="mallory",
             raw=nbformat.writes(notebook).encode(),

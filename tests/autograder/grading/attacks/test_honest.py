@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from autograder.checking.answer_result import REMEMBERS
-from autograder.grading import task
+from autograder.grading.run import submission
 from tests.autograder.grading.attacks.bank import AVAILABILITY, FORMULA
 from tests.autograder.grading.attacks.test_attacks import FULL, HONEST, SEEDS, graded
 from tests.autograder.grading.handed_in import cell_of, in_format, packed, plain, text
@@ -147,8 +147,8 @@ FILES = {
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_that_editors_and_accidents_make_is_graded_whole(name):
-    outcome = task.grade(
-        task.Task(
+    outcome = submission.grade(
+        submission.Submission(
             unit=HONEST,
             student="ada",
             raw=FILES[name](),

@@ -7,12 +7,12 @@ import nbformat
 import psutil
 import pytest
 
-from autograder.grading import task
-from autograder.grading.outputs import MAX_BYTES
+from autograder.grading.run import submission
+from autograder.grading.run.bounded_process import Bounds, call
+from autograder.grading.run.session import Limits
 from autograder.grading.sandbox import framing
 from autograder.grading.sandbox.client import ForkedConversation, GoneError
-from autograder.grading.session import Limits
-from autograder.grading.throwaway import Bounds, call
+from autograder.grading.shown.outputs import MAX_BYTES
 from tests.autograder.grading.attacks.bank import FORMULA
 from tests.autograder.grading.attacks.test_attacks import (
     FULL,
@@ -78,8 +78,10 @@ def shown(outcome, source):
 
 def handed_in(raw, bounds):
     release = nbformat.writes(released(HONEST))
-    return task.grade(
-        task.Task(unit=HONEST, student="eve", raw=raw, release=release, seeds=SEEDS, bounds=bounds)
+    return submission.grade(
+        submission.Submission(
+            unit=HONEST, student="eve", raw=raw, release=release, seeds=SEEDS, bounds=bounds
+        )
     )
 
 

@@ -21,8 +21,8 @@ __all__ = ["generated", "small"]
 
 NUM_KILLS = int(os.environ.get("ALL_KILLS", "3"))
 KILLS_A_ROUND = min(5, NUM_KILLS)
-# enough that each moment comes before the last one is graded: five lines a kill, two in progress
-NUM_STUDENTS = 5 * KILLS_A_ROUND + 5
+# enough that each moment comes before the last one is graded: three a kill, four in progress
+NUM_STUDENTS = 3 * KILLS_A_ROUND + 5
 PATIENCE_SECONDS = 300
 
 
@@ -48,25 +48,27 @@ def assert_all_gone(processes):
     assert [each for each in left if each.status() != psutil.STATUS_ZOMBIE] == []
 
 
-def wait_for_line(small, process, number):
-    """Wait until a run has written a number of lines of its journal, or has ended."""
-    journal = small.root / "grading" / "00_start_here.jsonl"
+def num_written(small):
+    return len([*(small.root / "autograded").glob("*/*/*.ipynb")])
+
+
+def wait_for(small, process, number):
+    """Wait until a number of graded notebooks are written, or the run has ended."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
-        if journal.exists() and journal.read_bytes().count(b"\n") >= number:
+        if num_written(small) >= number:
             return
         time.sleep(0.002)
 
 
 def kill_at_a_moment(small, chance):
-    """Kill a run while processes start, or around one of the next lines of the journal."""
-    journal = small.root / "grading" / "00_start_here.jsonl"
-    written = journal.read_bytes().count(b"\n") if journal.exists() else 0
+    """Kill a run while processes start, or around the writing of one of the next grades."""
+    written = num_written(small)
     process = small.command("--jobs", "2")
     if chance.random() < 0.2:
         time.sleep(chance.uniform(1, 15))
     else:
-        wait_for_line(small, process, written + chance.randint(1, 5))
+        wait_for(small, process, written + chance.randint(1, 3))
         time.sleep(chance.uniform(0, 0.06))
     processes = with_children(process) if process.poll() is None else []
     process.kill()
@@ -154,7 +156,7 @@ def test_ctrl_c_while_bubblewrap_starts(small, tmp_path):
 def test_ctrl_c_stops_at_once_and_is_gone_on_with(small, undisturbed):
     small.hand_in_a_class(NUM_STUDENTS)
     process = small.command("--jobs", "2")
-    wait_for_line(small, process, 5)
+    wait_for(small, process, 3)
     processes = with_children(process)
     os.killpg(process.pid, signal.SIGINT)
     complained = process.communicate(timeout=30)[1]

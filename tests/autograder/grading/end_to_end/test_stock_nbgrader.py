@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from autograder.grading.run import Options, Run, configuration
+from autograder.grading.run.run import Options, Run, configuration
 from tests.autograder.grading.conftest import Course
 from tests.autograder.grading.end_to_end.test_nbgrader import composites
 from tests.autograder.grading.small import Small
@@ -41,7 +41,7 @@ def test_grades_comments_and_verdicts_are_those_of_stock(stock_course, unit, tmp
     ours = Small(Path(shutil.copytree(stock_course.folder, tmp_path / "course")))
     stock_course.autograde(unit, "wrong*", "[bs]*")
     Run(ours.root, unit, Options(), configuration(ours.root)).grade(lambda _: None)
-    assert not list((stock_course.folder / "grading").glob("*.jsonl"))
+    assert not (stock_course.folder / "grading" / f"{unit}.lock").exists()
     assert ours.contents() == Small(stock_course.folder).contents()
     shown = verdicts_shown(ours.root, unit)
     assert shown == verdicts_shown(stock_course.folder, unit)

@@ -1,0 +1,1 @@
+"""What a course keeps in nbgrader's gradebook: grades, releases, what each was graded from."""

@@ -1,0 +1,237 @@
+"""Grade one submission: it comes as bytes, its result and its notebook as bytes out.
+
+The same function serves a pool of processes on this machine and a Dask cluster. What reads a
+student's bytes runs in a process that is thrown away, so that no submission can stop a run.
+"""
+
+import base64
+import json
+import platform
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import partial
+
+import nbformat
+from nbformat import NotebookNode
+
+from autograder.cells import cell_key, is_solution
+from autograder.checking.verdict import Verdict
+from autograder.grading import course_version, intake
+from autograder.grading.errors import GradingError, SandboxGoneError
+from autograder.grading.result import REMARKS_CELL, SubmissionResult
+from autograder.grading.run import bounded_process, referee
+from autograder.grading.run.notebook_plan import questions
+from autograder.grading.run.session import Limits, Session
+from autograder.grading.sandbox import process_sandbox
+from autograder.grading.sandbox.client import Client
+from autograder.grading.sandbox.subprocess_fallback import SubprocessFallback
+from autograder.grading.shown import outputs, remarks
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submission:
+    """One submission to grade.
+
+    Attributes:
+        unit: Folder of the unit.
+        student: Id of the student.
+        raw: The notebook as it was handed in, or None if it cannot be read.
+        release: The notebook as students got it, as JSON.
+        other_releases: Those of other releases, which some students may have.
+        seeds: Seeds of the hidden cases.
+        remarks: What was found while the files were read.
+        known: Verdicts that still hold, by exercise.
+        is_unsafe: Whether the code may run without a sandbox.
+        limits: Time limits of its code.
+        bounds: What judging it may take.
+        course: Version of the course that has to grade it.
+    """
+
+    unit: str
+    student: str
+    raw: bytes | None
+    release: str
+    seeds: tuple[int, ...]
+    other_releases: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    known: Mapping[str, Verdict] = field(default_factory=dict)
+    is_unsafe: bool = False
+    limits: Limits = field(default_factory=Limits)
+    bounds: bounded_process.Bounds = field(default_factory=bounded_process.Bounds)
+    course: str = field(default_factory=course_version.of_course)
+
+    def to_bytes(self) -> bytes:
+        """The submission as JSON."""
+        raw = None if self.raw is None else base64.b64encode(self.raw).decode()
+        return json.dumps(asdict(self) | {"raw": raw}).encode()
+
+    @classmethod
+    def from_bytes(cls, message: bytes) -> "Submission":
+        """The submission that `to_bytes` wrote."""
+        entry = json.loads(message)
+        raw = None if entry["raw"] is None else base64.b64decode(entry["raw"])
+        known = {name: Verdict(**each) for name, each in entry["known"].items()}
+        lists = {name: tuple(entry[name]) for name in ("seeds", "remarks", "other_releases")}
+        limits, bounds = Limits(**entry["limits"]), bounded_process.Bounds(**entry["bounds"])
+        objects = {"raw": raw, "known": known, "limits": limits, "bounds": bounds}
+        return cls(**entry | objects | lists)
+
+
+@dataclass(frozen=True)
+class GradedSubmission:
+    """The result of a submission and its notebook with outputs and verdicts, as JSON.
+
+    Attributes:
+        is_final: Whether it depends on the submission alone, not on an error of the machine.
+    """
+
+    result: SubmissionResult
+    notebook: str
+    is_final: bool = True
+
+    def to_bytes(self) -> bytes:
+        """All of it as JSON."""
+        return json.dumps([self.result.to_json(), self.notebook, self.is_final]).encode()
+
+    @classmethod
+    def from_bytes(cls, message: bytes) -> "GradedSubmission":
+        """The object that `to_bytes` wrote."""
+        result, notebook, is_final = json.loads(message)
+        return cls(SubmissionResult.from_json(result), notebook, is_final)
+
+
+def grade_bytes(message: bytes) -> bytes:
+    """Grade one submission: a `Submission` in, a `GradedSubmission` out.
+
+    Raises:
+        GradingError: If this process cannot grade any submission.
+    """
+    submission = Submission.from_bytes(message)
+    if submission.course != course_version.of_course():
+        raise GradingError(
+            f"The course on {platform.node()} is not the one with which this run began: close "
+            "JupyterLab after a change and start it anew; on a cluster, install the same version."
+        )
+    return grade(submission).to_bytes()
+
+
+def grade(submission: Submission) -> GradedSubmission:
+    """Grade one submission in a process of its own, which is thrown away.
+
+    Raises:
+        GradingError: If no sandbox starts, or a check cannot make its cases.
+        SandboxGoneError: If the sandbox ended meanwhile.
+    """
+    client = process_sandbox.client(submission.is_unsafe)
+    release = nbformat.reads(submission.release, as_version=4)
+    for question in questions(release):
+        if question.exercise not in submission.known:  # measured here, once for all submissions
+            referee.prepare(question.exercise, submission.seeds)
+    try:
+        message = bounded_process.call(partial(_judged, submission, client), submission.bounds)
+        graded = GradedSubmission.from_bytes(message)
+    except bounded_process.StoppedError as stopped:
+        why = f"It was not graded: {stopped}."
+        graded = ungraded(submission, why, is_final=stopped.is_final)
+    if not client.is_open:
+        raise SandboxGoneError("the sandbox ended while it was graded")
+    return graded
+
+
+def _judged(submission: Submission, client: Client | SubprocessFallback) -> bytes:
+    """The graded submission; what is wrong with the grader itself is left to a person."""
+    try:
+        return _judge(submission, client).to_bytes()
+    except MemoryError:
+        raise
+    except Exception as error:
+        why = f"It was not graded ({type(error).__name__}: {str(error)[:300]})."
+        return ungraded(submission, why, is_final=False).to_bytes()
+
+
+def _judge(submission: Submission, client: Client | SubprocessFallback) -> GradedSubmission:
+    stopwatch = _Stopwatch()
+    release = nbformat.reads(submission.release, as_version=4)
+    with stopwatch.phase("intake"):
+        others = [nbformat.reads(text, as_version=4) for text in submission.other_releases]
+        merged = intake.merge(submission.raw, release, others)
+    if merged.is_foreign:
+        return ungraded(submission, merged.needs_human[0], *merged.remarks)
+    session = Session(client, submission.limits)
+    with stopwatch.phase("cells and answers"):
+        verdicts = referee.grade_notebook(
+            session, merged.notebook, release, submission.seeds, submission.known
+        )
+    answers = {cell_key(cell): cell.source for cell in merged.notebook.cells if is_solution(cell)}
+    result = SubmissionResult(
+        unit=submission.unit,
+        student=submission.student,
+        verdicts=tuple(verdicts),
+        remarks=(
+            *submission.remarks,
+            *merged.remarks,
+            *remarks.on_unusual_code(merged.notebook, release, merged.given),
+            *remarks.on_stopped_cells(merged.notebook, release),
+            *remarks.on_stopped_answers(verdicts),
+        ),
+        needs_human=(*merged.needs_human, *remarks.for_a_person(verdicts, session.exit_codes)),
+        answers=answers,
+        seconds=stopwatch.seconds,
+        cpu_seconds=session.cpu_seconds,
+    )
+    return GradedSubmission(result, nbformat.writes(_with_remarks(merged.notebook, result)))
+
+
+def ungraded(
+    submission: Submission, why: str, *remarks: str, is_final: bool = True
+) -> GradedSubmission:
+    """No points yet for a submission that a person has to look at first.
+
+    Args:
+        submission: The submission.
+        why: One sentence for that person.
+        remarks: What else was found.
+        is_final: Whether the next run need not try again.
+    """
+    notebook = nbformat.reads(submission.release, as_version=4)
+    verdicts = []
+    for question in questions(notebook):
+        verdicts.append(referee.not_judged(question))
+        notebook.cells[question.position].outputs = outputs.of_verdict(verdicts[-1])
+    result = SubmissionResult(
+        unit=submission.unit,
+        student=submission.student,
+        verdicts=tuple(verdicts),
+        remarks=(*submission.remarks, *remarks),
+        needs_human=(why,),
+    )
+    notebook = _with_remarks(notebook, result)
+    return GradedSubmission(result, nbformat.writes(notebook), is_final)
+
+
+def _with_remarks(notebook: NotebookNode, result: SubmissionResult) -> NotebookNode:
+    """Insert the remarks as the first cell, where graders and students read them."""
+    lines = [*(f"**A person will look at this:** {why}" for why in result.for_a_person)]
+    lines += result.remarks
+    if lines:
+        safe = (" ".join(line.split()).replace("<", "‹") for line in lines)  # no tag, no comment
+        text = "\n".join(["**Remarks of the grader**", "", *(f"- {line}" for line in safe)])
+        notebook.cells.insert(0, nbformat.v4.new_markdown_cell(text, id=REMARKS_CELL))
+    return notebook
+
+
+class _Stopwatch:
+    """Wall time by phase."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = time.perf_counter() - start
