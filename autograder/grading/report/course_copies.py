@@ -48,7 +48,7 @@ def _originals(
 ) -> Iterator[tuple[Program, str]]:
     """What the course itself has written for an exercise, where it is long enough to compare."""
     check = check_of(exercise)
-    sources = {PACKAGE: inspect.getsource(check.lent())} if check.fallback else {}
+    sources = {PACKAGE: inspect.getsource(check.reference())} if check.fallback else {}
     for name, source in (sources | {MODEL_ANSWER: model_answer}).items():
         if len({*statements_of(program_of(source))} - given) >= MIN_STATEMENTS:
             yield program_of(source), name
