@@ -44,7 +44,7 @@ AUTOGRADER = {
 MAY_IMPORT = {"course_utils": COURSE_UTILS, "autograder": AUTOGRADER}
 # Rooms whose modules are named by a string beside that: programs of another process, and modules
 # that are taken away from one.
-MAY_NAME = {"authoring": {"book", "exercises"}, "grading": {"observing"}}
+MAY_NAME = {"authoring": {"book", "exercises"}, "grading": {"observers"}}
 NAMED_BY_A_STRING = re.compile(r'"(?:-m )?((?:autograder|course_utils)\.[\w.]+)')
 # These use nothing of the subject: they run before anything is installed, or build what uses it.
 WITHOUT_THE_SUBJECT = {"authoring", "book", "student"}
