@@ -10,12 +10,13 @@ All tests of an exercise run in one process, where each of its cases is measured
 
 import copy
 import dataclasses
+import importlib
 
 import pytest
 
 from autograder import catalogue
 from autograder.checking import practice_pack
-from autograder.checking.judges import ImplementationJudge
+from autograder.checking.judges import ImplementationJudge, as_observed
 from autograder.checking.lookup import check_of, graded_check_of, practice_check_of
 from autograder.checking.mistakes import Symptom
 from autograder.checking.plain_data import pack
@@ -114,6 +115,15 @@ def test_questions_are_asked_of_what_there_is(exercise: str):
         there = {name for case in check.cases(OTHER_SEEDS[0]) for name in check.judge.wanted(case)}
     assert check.judge.questions.keys() <= there
     assert all(question.endswith("?") for question in check.judge.questions.values())
+
+
+@pytest.mark.parametrize(
+    "exercise", [name for name in ANSWER_BANKS if not check_of(name).is_formula]
+)
+def test_what_observes_stands_beside_its_facts_where_a_pack_looks_for_them(exercise: str):
+    check = graded_check_of(exercise)
+    observer = importlib.import_module(check.observe.__module__)
+    assert getattr(observer, "facts", as_observed) is check.judge.facts
 
 
 @pytest.mark.parametrize("exercise", ANSWER_BANKS)
