@@ -173,7 +173,8 @@ def context_parallel(comm: Comm, functions: Functions, sizes: Sizes) -> Pairs:
 
     whole = [sizes.numbers(sizes.rows, sizes.width, seed=seed) for seed in range(3)]
     got = functions["ring_attention"](comm, attend_block, *(part_of(each, comm) for each in whole))
-    alone = F.scaled_dot_product_attention(*(each[None, None] for each in whole), is_causal=True)
+    q, k, v = (each[None, None] for each in whole)
+    alone = F.scaled_dot_product_attention(q, k, v, is_causal=True)
     return [(got, part_of(alone[0, 0], comm))]
 
 
