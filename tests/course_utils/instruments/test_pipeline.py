@@ -86,18 +86,6 @@ def test_more_in_flight_helps_only_steps_that_overlap(p, m, seconds):
     assert [max(flights(run)) for run in runs] == [p, 2 * p - 1]
 
 
-def test_latency_lies_on_the_way_of_1f1b():
-    def seconds(schedule: Schedule, num_chunks: int = 1) -> Any:
-        times = vars(halves(num_chunks)) | {"message": Fraction(1, 10)}
-        placement = Placement(4, num_chunks)
-        return simulate_pipeline(schedule, 8, placement, PassSeconds(**times)).seconds
-
-    assert seconds(gpipe(4, 8)) == Fraction("33.6")
-    assert seconds(one_forward_one_backward(4, 8)) == Fraction("34.6")
-    assert seconds(interleaved(4, 8, 2), 2) == Fraction("29.9")
-    assert seconds(zero_bubble(4, 8)) == Fraction("28.2")
-
-
 def test_a_second_pass_ahead_hides_messages():
     """With messages of a tenth 29.9 s as Megatron begins, 31.5 with one pass for each stage."""
     p, m, v = 4, 8, 2

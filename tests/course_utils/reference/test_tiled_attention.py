@@ -7,8 +7,6 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from autograder.exercises.model_answers import model_answer
-from course_utils.configs import Kernels, preset
 from course_utils.formulas.attention_tiles import (
     attention_traffic,
     backward_traffic,
@@ -21,8 +19,6 @@ from course_utils.reference import tiled_attention
 from course_utils.reference.flash import flash_attention
 from course_utils.reference.online_softmax import merge, online_softmax
 from course_utils.reference.tiled_forward import tiled_forward
-from course_utils.show.layer_diagram.layer import LayerPass
-from course_utils.show.layer_diagram.saved import saved_by_name
 
 # Queries, keys, width of a head, queries and keys of a tile; whole tiles, and ragged ones.
 SIZES = [(64, 96, 8, 16, 8), (50, 70, 8, 16, 32), (7, 5, 3, 9, 2), (1, 1, 2, 1, 1)]
@@ -75,104 +71,6 @@ def test_backward_on_the_machine(sizes):
     assert machine.traffic_elements == backward_traffic(*sizes)
 
 
-ONE_HEAD = (256, 256, 16)  # queries, keys, width
-
-
-@pytest.mark.parametrize(
-    ("program", "sizes", "moved"),
-    [
-        # 2 n d + n + ceil(n / block_q) 2 m d, whatever block_k
-        ("q_outer", (*ONE_HEAD, 16, 16), 139_520),
-        ("q_outer", (*ONE_HEAD, 32, 16), 73_984),
-        ("q_outer", (*ONE_HEAD, 64, 16), 41_216),
-        ("q_outer", (*ONE_HEAD, 64, 128), 41_216),
-        ("q_outer", (*ONE_HEAD, 128, 16), 24_832),
-        ("q_outer", (64, 96, 8, 16, 8), 7_232),
-        ("k_outer", (64, 96, 8, 16, 8), 20_928),  # 2.89 times as much
-        # the least with scores in slow memory, 4 n^2 + 4 n d: one tile of queries
-        ("materialised", (*ONE_HEAD, 256, 8), 278_528),
-    ],
-)
-def test_golden_traffic(program, sizes, moved):
-    assert attention_traffic(*sizes)[program] == moved
-
-
-@pytest.mark.parametrize(
-    ("num_tokens", "program", "block_q", "megabytes", "flops_per_byte"),
-    [
-        (1024, "materialised", 1024, "8.9", 30),
-        (1024, "q_outer", 128, "2.4", 113),
-        (16_384, "materialised", 16_384, "2155.9", 31),
-        (16_384, "q_outer", 128, "541.1", 127),
-    ],
-)
-def test_golden_intensity(num_tokens, program, block_q, megabytes, flops_per_byte):
-    n, d = num_tokens, 64
-    num_bytes = 2 * attention_traffic(n, n, d, block_q, 128)[program]
-    assert f"{num_bytes / 1e6:.1f}" == megabytes
-    assert 4 * n * n * d // num_bytes == flops_per_byte
-
-
-@pytest.mark.parametrize(
-    ("capacity", "block_k", "block_q", "moved"),
-    [
-        (1024, 1, 26, 90_368),
-        (4096, 1, 86, 33_024),
-        (8192, 1, 128, 24_832),
-        # square tiles: the largest of which b^2 + (3 d + 3) b numbers fit
-        (1024, 15, 15, 155_904),
-        (4096, 43, 43, 57_600),
-    ],
-)
-def test_golden_tile_for_a_capacity(capacity, block_k, block_q, moved):
-    n, _, d = ONE_HEAD
-    assert best_block_q(n, d, capacity, block_k) == block_q
-    assert attention_traffic(*ONE_HEAD, block_q, block_k)["q_outer"] == moved
-
-
-@pytest.mark.parametrize(
-    ("sizes", "moved"),
-    [
-        ((64, 64, 8, 16, 16), 11_840),
-        ((50, 70, 8, 16, 32), 8_190),
-        ((256, 256, 16, 32, 32), 160_000),
-        ((2, 3, 1, 1, 2), 42),
-    ],
-)
-def test_golden_traffic_of_backward(sizes, moved):
-    assert backward_traffic(*sizes) == moved
-
-
-@pytest.mark.parametrize(
-    ("sizes", "count"),
-    [
-        ((512, 512, 64, 64), 36),
-        ((4096, 4096, 128, 128), 528),
-        ((4096, 4096, 64, 64), 2_080),
-        ((100, 100, 32, 16), 19),
-        ((5, 5, 2, 2), 6),
-        ((2, 5, 2, 2), 3),
-    ],
-)
-def test_golden_tiles(sizes, count):
-    assert visited_tiles(*sizes) == count
-
-
-@pytest.mark.parametrize(
-    ("lengths", "block", "partial", "full"),
-    [
-        # 512 tokens, as torch's create_block_mask counts them
-        ([512], 128, 4, 6),
-        ([200, 200, 112], 128, 8, 0),
-        ([512], 64, 8, 28),
-        ([200, 200, 112], 64, 17, 4),
-        ([3, 5], 2, 7, 1),
-    ],
-)
-def test_golden_tiles_of_documents(lengths, block, partial, full):
-    assert document_tiles(lengths, block) == {"full": full, "partial": partial}
-
-
 def test_golden_bytes_and_flops_of_flash_attention():
     q, k, v = (
         torch.randn(1, 2, 512, 32, dtype=torch.float64, requires_grad=True) for _ in range(3)
@@ -190,31 +88,6 @@ def test_golden_bytes_and_flops_of_flash_attention():
     assert max(each.storage_bytes for each in kept.tensors) == 16 * q.nbytes
     assert count_flops(flash) == (37_748_736, 94_371_840)
     assert count_flops(flash).forward_flops * 64 == 36 * count_flops(with_scores).forward_flops
-
-
-@pytest.mark.parametrize(("block_k", "capacity", "peak"), [(8, 1_280, 960), (16, 1_920, 1_344)])
-def test_golden_numbers_in_fast_memory(block_k, capacity, peak):
-    n, m, d, block_q = 64, 96, 8, 16
-    machine = TwoLevelMemory(
-        4 * block_q * d + 2 * block_k * d + 4 * block_q * block_k + 8 * block_q
-    )
-    arrays = [machine.slow(each) for each in (*attention(n, m, d), zeros(n, d), zeros(n))]
-    model_answer("u06-forward")(machine, arrays, block_q, block_k)
-    assert (machine.capacity, machine.peak_elements) == (capacity, peak)
-
-
-@pytest.mark.parametrize(
-    ("is_fused", "total", "parts"),
-    [
-        (False, 5_504, {"P": 4_096, "k\u2033": 64, "v\u2033": 64}),
-        (True, 1_313, {"log_sum_exp": 1, "k\u2032": 16, "v": 16}),
-    ],
-)
-def test_golden_bytes_that_a_layer_keeps(is_fused, total, parts):
-    kernels = Kernels(is_attention_fused=is_fused)
-    kept = saved_by_name(LayerPass(preset("Llama-3-8B"), 1, 8192, 2, kernels))
-    assert {name: kept[name] // 2**20 for name in parts} == parts
-    assert sum(kept.values()) // 2**20 == total
 
 
 def test_visited_tiles_are_those_of_a_mask():

@@ -3,12 +3,11 @@
 import pytest
 import torch
 
-from course_utils.configs import Kernels, RunConfig, precision, preset
+from course_utils.configs import RunConfig, precision, preset
 from course_utils.formulas.memory import state_bytes
 from course_utils.formulas.parameters import parameters
 from course_utils.instruments import MemoryTrace, fake_tensors, trace_memory
 from course_utils.reference import Training
-from course_utils.reference.recomputation import PRODUCTS, in_segments
 from course_utils.reference.training import ADAMW, LEARNING_RATE
 from tests.random_models import KINDS, random_model
 
@@ -124,53 +123,23 @@ def test_gradients_that_are_not_freed_stay(name):
     assert all((weight.grad == 0).all() for weight in training.model.parameters())
 
 
-def test_fake_training_traces_like_real_training():
-    real = traced(Training(random_model("tied", 1), small_run("bf16")), 2)
-    with fake_tensors():
-        assert traced(Training(random_model("tied", 1), small_run("bf16")), 2) == real
-
-
 # Llama-3.2-1B, one sequence, loss in fp32: GiB at the peak of the first step and of the next. With
 # N = 1,235,814,400 the floor is 16 N = 18.415 GiB plus the tied embedding's second gradient and the
 # sum of both: 2 * 4 * 2,048 * 128,256 = 1.957 GiB, in bf16 half of it. In bf16 the
 # update of the embedding needs more: 12 * 2,048 * 128,256 = 2.936 GiB, fused a third of it.
-EVERY_SCORE = Kernels(is_attention_fused=False)
 LLAMA_1B = [
-    ("fp32", 1024, "foreach", Kernels(), 23.02, 23.02),
-    ("fp32", 4096, "for-loop", Kernels(), 21.80, 31.00),
-    ("fp32", 4096, "for-loop", EVERY_SCORE, 54.54, 63.75),
-    ("bf16", 1024, "for-loop", Kernels(), 18.60, 21.35),
-    ("bf16", 4096, "for-loop", Kernels(), 18.60, 27.65),
+    ("fp32", 1024, "foreach", 23.02, 23.02),
+    ("bf16", 4096, "for-loop", 18.60, 27.65),
 ]
 
 
 @pytest.mark.parametrize("case", LLAMA_1B, ids=lambda case: "-".join(map(str, case[:3])))
 def test_first_steps_of_llama_3_2_1b(case):
-    name, seq_len, adamw, kernels, *expected = case
-    run = RunConfig(seq_len=seq_len, precision=precision(name), kernels=kernels, is_loss_fp32=True)
+    name, seq_len, adamw, *expected = case
+    run = RunConfig(seq_len=seq_len, precision=precision(name), is_loss_fp32=True)
     with fake_tensors():
         trace = traced(Training(preset("Llama-3.2-1B"), run, adamw=adamw), 2)
     assert [round(trace.peak_bytes_of(step) / 2**30, 2) for step in (1, 2)] == expected
-
-
-# GiB at the peak of the second step, fused AdamW: where layers are recomputed, the floor, the loss
-# or the logits decide. Selective: what products and fused attention make is kept.
-RECOMPUTED = [
-    ("fp32", 2048, PRODUCTS, 20.37),
-    ("bf16", 4096, PRODUCTS, 25.40),
-    ("bf16", 4096, (), 22.27),
-]
-
-
-@pytest.mark.parametrize("case", RECOMPUTED, ids=lambda case: f"{case[:2]}-{len(case[2])}")
-def test_recomputation_in_llama_3_2_1b(case):
-    name, seq_len, keep, expected = case
-    run = RunConfig(seq_len=seq_len, precision=precision(name), is_loss_fp32=True)
-    with fake_tensors():
-        training = Training(preset("Llama-3.2-1B"), run, adamw="fused")
-        training.model.blocks = in_segments(training.model.blocks, 1, keep)
-        trace = traced(training, 2)
-    assert round(trace.peak_bytes_of(2) / 2**30, 2) == expected
 
 
 @pytest.mark.parametrize("adamw", ADAMW)

@@ -64,7 +64,6 @@ def test_the_lines_are_the_levels(trace, levels):
     ax = drawn(trace, levels).figure.axes[0]
     reserved = ax.lines[0].get_ydata() * MIB
     assert list(reserved) == [each.reserved_bytes for each in levels]
-    assert drawn(trace, levels).png() == drawn(trace, levels).png()
 
 
 def test_a_peak_of_one_request_is_visible(trace, levels):

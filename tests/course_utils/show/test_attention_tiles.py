@@ -82,7 +82,7 @@ def test_a_tile_that_does_not_fit_says_so_in_words_and_colour():
     )
 
 
-def test_axes_stand_still_and_drawings_repeat():
+def test_axes_stand_still():
     small = {"block_q": 16, "block_k": 16, "head_dim": 64, "seq_len": 1024}
     large = {"block_q": 512, "block_k": 256, "head_dim": 256, "seq_len": 32768}
     one, other = (blocks_and_traffic(**sizes) for sizes in (small, large))
@@ -91,4 +91,3 @@ def test_axes_stand_still_and_drawings_repeat():
             p.figure.axes[axis].get_xlim() + p.figure.axes[axis].get_ylim() for p in (one, other)
         ]
         assert limits[0] == limits[1]
-    assert one.png() == blocks_and_traffic(**small).png()

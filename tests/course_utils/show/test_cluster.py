@@ -73,7 +73,6 @@ def test_many_idle_ranks():
     picture = cluster_timeline(run)
     assert len(picture.figure.axes[0].get_yticks()) == MAX_ROWS
     assert picture.caption.startswith("16 of 64 ranks. The step takes 0.00 ms; ")
-    assert picture.png() == cluster_timeline(run).png()
 
 
 @pytest.mark.parametrize("ranks", [None, [1], [1, 0]])

