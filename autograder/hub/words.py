@@ -22,10 +22,6 @@ WORDS = {
     "`make fresh UNIT=00` gives you": "`python -m autograder.hub fresh 00` gives you",
     "Add `CELL=u00-state-gib` to reset": "Add `u00-state-gib` to reset",
     "`make practice UNIT=00` gives": "`python -m autograder.hub practice 00` gives",
-    "`make planner` in a terminal writes your plan as a package that needs nothing of this "
-    "course.": (
-        "Where your Python starts in the folder `work`, `from planner import report` has it."
-    ),
 }
 COMMAND = re.compile(r"`make [a-z]|UNIT=|CELL=|hand_in")
 

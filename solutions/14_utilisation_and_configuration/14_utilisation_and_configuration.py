@@ -852,7 +852,7 @@ pd.DataFrame(
 plan()
 
 # %% [markdown]
-# **Take it with you.** `report` plans any model on any machine, and says what would move the time most. Put in your own. `make planner` in a terminal writes your plan as a package that needs nothing of this course.
+# **Take it with you.** `report` plans any model on any machine, and says what would move the time most. Put in your own. A script of yours that starts in the folder `work` has it with `from planner import report`.
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 other = replace(
