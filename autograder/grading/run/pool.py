@@ -113,7 +113,7 @@ def cluster(address: str) -> Iterator[Pool]:
             f"No Dask scheduler answers at {address} ({error}). Start one with `dask "
             "scheduler`, and workers with `dask worker ADDRESS --nthreads 1 --no-nanny`."
         ) from None
-    with client, client.get_executor(pure=False) as executor:
+    with client:
         try:
             client.wait_for_workers(1, timeout=WORKER_SECONDS)
         except TimeoutError:
@@ -121,6 +121,7 @@ def cluster(address: str) -> Iterator[Pool]:
                 f"The scheduler at {address} has no workers: start some with `dask worker "
                 f"{address} --nthreads 1 --no-nanny`."
             ) from None
+        executor = client.get_executor(pure=False)
         try:
             yield Pool(executor, len(client.scheduler_info()["workers"]))
         finally:

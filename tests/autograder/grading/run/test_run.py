@@ -259,6 +259,7 @@ def test_a_check_that_cannot_make_its_cases_stops_the_run(small, monkeypatch):
 
     check = replace(check_of("u00-state-gib"), cases=fails)
     monkeypatch.setattr(referee, "check_of", lambda _: check)
+    referee.cases_of.cache_clear()
     small.hand_in("s000", {})
     says = r"u00-\S+ cannot make its cases \(ZeroDivisionError: in the cases\)"
     with pytest.raises(GradingError, match=says):
