@@ -46,6 +46,7 @@ COMMANDS = {
     "late": ("dev", ["-m autograder.grading.late"], "give late days, say who was late"),
     "read": ("dev", ["-m autograder.grading.reading"], "read the answers of a class in words"),
     "report": ("dev", ["-m autograder.grading.report"], "the report of a graded class"),
+    "try": ("dev", ["-m tests.trying"], "what a unit or an exercise lacks, within 90 seconds"),
     "test": ("dev", [TESTS], "run the tests"),
     "acceptance": (
         "dev",
@@ -114,6 +115,7 @@ def usage():
     if "grade" in available:
         lines += ["make collect UNIT=01 ZIP=download.zip; make grade UNIT=01"]
         lines += ["make read UNIT=01; make report UNIT=01"]
+        lines += ["make try UNIT=05; make try CELL=u05-checkpoint"]
         lines += ["make release UNIT=01 [ARGS=--undo]; make late UNIT=01 STUDENT=ada DAYS=2"]
     return "\n".join(lines)
 
