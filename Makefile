@@ -7,7 +7,7 @@ endif
 PYTHON ?= python3
 COURSE := $(PYTHON) -m autograder
 
-.PHONY: help setup lab author test acceptance test-hub build book exercise submit fresh practice release collect grade read report student-bundle student-repository version lint
+.PHONY: help setup lab author try test acceptance test-hub build book exercise submit fresh practice release collect grade read report student-bundle student-repository version lint
 
 help:
 	@$(COURSE) help
@@ -18,7 +18,8 @@ lab author:
 
 # make submit UNIT=01      make fresh UNIT=01 [CELL=u01-attention-flops]
 # make practice UNIT=01 [CELL=u01-attention-flops]
-submit fresh practice:
+# make try UNIT=05      make try CELL=u05-checkpoint
+submit fresh practice try:
 	@$(COURSE) $@ $(if $(UNIT),"$(UNIT)") $(if $(CELL),"$(CELL)")
 
 # make setup: the environment and your notebooks, where something else starts Jupyter

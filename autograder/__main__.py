@@ -48,6 +48,7 @@ COMMANDS = {
         "read answers in words",
     ),
     "report": ("dev", ["-m autograder.grading.report"], "the report of a graded class"),
+    "try": ("dev", ["-m tests.trying"], "what a unit or an exercise lacks, within 90 seconds"),
     "test": ("dev", [TESTS], "run the tests"),
     "acceptance": (
         "dev",
@@ -120,6 +121,7 @@ def usage():
     if "grade" in available:
         lines += ["make collect UNIT=01 ZIP=download.zip; make grade UNIT=01"]
         lines += ["make read UNIT=01; make report UNIT=01"]
+        lines += ["make try UNIT=05; make try CELL=u05-checkpoint"]
         lines += ["make release UNIT=01"]
     return "\n".join(lines)
 

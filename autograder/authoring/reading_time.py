@@ -17,6 +17,8 @@ WORDS_PER_MINUTE, LINES_PER_MINUTE = 75, 30
 EXTRAS, END_OF_EXTRAS = "## Extras", "## "
 MARKUP = re.compile(r"<[^>]*>|\$[^$]*\$|[|#*`]")
 ROUNDED_TO = 5  # minutes
+# One sitting.
+MAX_WORDS, MAX_GIVEN_LINES, MAX_MINUTES = 3500, 250, 100
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,20 @@ class Length:
         """Minutes for reading this and for exercises of so many minutes, rounded."""
         exact = self.words / WORDS_PER_MINUTE + self.given_lines / LINES_PER_MINUTE + card_minutes
         return ROUNDED_TO * round(exact / ROUNDED_TO)
+
+
+def over_budget(length: Length, minutes: int) -> dict[str, str]:
+    """What of a unit is more than one sitting takes: a sentence for each budget that is passed."""
+    counted = {
+        "words": (length.words, MAX_WORDS),
+        "lines of given code": (length.given_lines, MAX_GIVEN_LINES),
+        "minutes": (minutes, MAX_MINUTES),
+    }
+    return {
+        what: f"{count:,} {what}, {count - most:,} too many"
+        for what, (count, most) in counted.items()
+        if count > most
+    }
 
 
 def core(cells: list[NotebookNode]) -> list[NotebookNode]:

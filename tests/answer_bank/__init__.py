@@ -35,6 +35,7 @@ from autograder.mistake_file import MistakeFileError, Patch, blocks_of, changes_
 Case = dict[str, Any]
 
 ROOM = Path(__file__).parent
+STUB = "def {function}(*sizes):\n    raise NotImplementedError('not written yet')"
 STYLES = ("first", "second", "third", "fourth", "fifth")
 WRONG = re.compile(
     r"\? (?P<name>.+): “(?P<hint>.+)”"
