@@ -11,7 +11,7 @@ CHANGED = (
     ("git", "ls-files", "--others", "--exclude-standard"),
 )
 RUFF = (sys.executable, "-m", "ruff")
-NOT_LAID_OUT = "Would reformat: "
+RULES_AND_LAYOUT = (("check",), ("format", "--check"))
 
 
 def changed_files(root: Path) -> list[Path]:
@@ -25,13 +25,11 @@ def style(root: Path, files: Sequence[Path]) -> Iterator[str]:
     if not files:
         return
     names = [str(file.relative_to(root)) for file in files]
-    said = "\n".join(_lines(root, [*RUFF, "check", "--output-format=json", *names]))
-    for each in json.loads(said):
-        name = Path(each["filename"]).relative_to(root)
-        yield f"{name}, line {each['location']['row']}: {each['message']} ({each['code']})."
-    for line in _lines(root, [*RUFF, "format", "--check", *names]):
-        if line.startswith(NOT_LAID_OUT):
-            yield f"{line.removeprefix(NOT_LAID_OUT)} is not laid out: `ruff format` does it."
+    for what in RULES_AND_LAYOUT:
+        said = "\n".join(_lines(root, [*RUFF, *what, "--output-format=json", *names]))
+        for each in json.loads(said):
+            name = Path(each["filename"]).relative_to(root)
+            yield f"{name}, line {each['location']['row']}: {each['message']} ({each['code']})."
 
 
 def _lines(root: Path, command: Sequence[str]) -> list[str]:

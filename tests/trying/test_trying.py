@@ -86,12 +86,12 @@ def test_style_of_what_changed(tmp_path):
     for command in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"]):
         names = ("-c", "user.name=A", "-c", "user.email=a@example.org")
         subprocess.run(["git", *names, *command], cwd=tmp_path, check=True)
-    (tmp_path / "new.py").write_text("import os\n\nx = {1 :2}\n", encoding="utf-8")
+    (tmp_path / "new.py").write_text("print(unknown )\n", encoding="utf-8")
     files = changed.changed_files(tmp_path)
     assert files == [tmp_path / "new.py"]
-    unused, form = changed.style(tmp_path, files)
-    assert unused == "new.py, line 1: `os` imported but unused (F401)."
-    assert form == "new.py is not laid out: `ruff format` does it."
+    undefined, form = changed.style(tmp_path, files)
+    assert undefined == "new.py, line 1: Undefined name `unknown` (F821)."
+    assert form == "new.py, line 1: File would be reformatted (unformatted)."
 
 
 def test_an_unknown_exercise_is_refused():
