@@ -116,7 +116,7 @@ def usage():
     # type: () -> str
     """The list of commands, one per line."""
     available = [name for name in COMMANDS if not complaint_about_command(name)]
-    lines = ["  make " + name.ljust(16) + COMMANDS[name][2] for name in available]
+    lines = ["  make " + name.ljust(20) + COMMANDS[name][2] for name in available]
     lines += ["", "make lab UNIT=01 PORT=8890; make submit UNIT=01; make fresh UNIT=01 CELL=name"]
     if "grade" in available:
         lines += ["make collect UNIT=01 ZIP=download.zip; make grade UNIT=01"]
