@@ -284,7 +284,7 @@ def test_the_courses_own_code_is_named_with_whose_it_is(root):
     """In other comments and layout; neither short answers, nor ones with another sign or name."""
     unit, long = UNITS[9], "u09-buckets"
     model = solved(unit)[long]
-    package = inspect.getsource(check_of(long).lent())
+    package = inspect.getsource(check_of(long).reference())
     answers = {
         "same": model,
         "layout": "# mine\n" + model.replace("\n", "  # here\n", 1) + "\n\n",
