@@ -10,10 +10,13 @@ import torch
 
 from autograder import catalogue
 from autograder.checking import practice_pack
+from autograder.checking.exercise_check import Case, Check
 from autograder.checking.judges import ImplementationJudge
 from autograder.checking.lookup import practice_check_of
+from autograder.checking.mistakes import Numbers
 from autograder.checking.plain_data import Plain
 from autograder.checking.precision import PROMISED, tolerance
+from autograder.exercises.model_answers import model_answer
 from autograder.observers.comparing import ALLOWED
 
 HEAD = """# The same verdict on every machine
@@ -41,6 +44,8 @@ on imitated machines (`tests/other_machine`): kernels whose sums run in another 
 rounded results move by one unit in the last place, processors with old and new instructions,
 another number of threads, the sums of another Python. `make acceptance` tries all of them.
 
+Of an implementation the table counts what is compared in one case of each scenario.
+
 | exercise | whole numbers | floats | tensors |
 |---|---|---|---|
 """
@@ -54,11 +59,10 @@ def page() -> str:
 
 
 def _row(exercise: str) -> str:
-    judge = practice_check_of(exercise).judge
-    right = practice_pack.read(exercise)["right"]
-    numbers = [judge.wanted(case) for case in practice_pack.read(exercise)["cases"]]
+    check, pack = practice_check_of(exercise), practice_pack.read(exercise)
+    judge, right = check.judge, pack["right"]
     kinds: dict[str, set[type]] = {}
-    for each in numbers:
+    for each in _compared(exercise, check, pack["cases"]):
         for name, number in each.items():
             kinds.setdefault(name, set()).add(type(number))
     whole = sorted(name for name, found in kinds.items() if found == {int})
@@ -69,6 +73,19 @@ def _row(exercise: str) -> str:
     count = "the result" if whole == [""] else str(len(whole) or "")
     listed = f"{', '.join(floats)}: {limit}" if floats else ""
     return f"| `{exercise}` | {count} | {listed} | {', '.join(tensors)} |"
+
+
+def _compared(exercise: str, check: Check, cases: list[Case]) -> Iterator[Numbers]:
+    """The right numbers of the cases; of an implementation, of one case of each scenario.
+
+    What an implementation must not do is no number of a measurement: it is counted where one runs.
+    """
+    if check.is_formula:
+        yield from (check.judge.wanted(case) for case in cases)
+        return
+    for case in {case.get("scenario", ""): case for case in reversed(cases)}.values():
+        observed = check.observe(model_answer(exercise), case)
+        yield check.judge.comparison(case, observed).wanted
 
 
 def _limit(allowed: float, is_implementation: bool) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from autograder.checking import bounded_call
 from autograder.checking.exercise_check import Check
+from autograder.checking.fact import Fact
 from autograder.checking.judges import ImplementationJudge, ValueJudge
 from autograder.checking.lookup import check_of
 from autograder.checking.mistakes import Symptom
@@ -245,7 +246,10 @@ def test_hint_that_fits_only_some_failures_yields_to_one_that_fits_all():
 def test_what_should_not_be_is_said_in_words():
     judge = ImplementationJudge(
         lambda n: {"wrong": 0, "size": n},
-        labels={"wrong": "The weights are wrong.", "size": "the size"},
+        facts=lambda case, observed, right: [
+            Fact("wrong", observed["wrong"], "The weights are wrong."),
+            Fact("size", observed["size"], "the size"),
+        ],
     )
     verdicts = [judge({"n": 3}, got) for got in ({"wrong": 1, "size": 3}, {"wrong": 0, "size": 4})]
     assert [each.sentence for each in verdicts] == [
@@ -338,20 +342,24 @@ SCENARIOS = Check(
     [
         (lambda scenario, n: n, lambda scenario: 1, "Who makes it?"),
         (lambda scenario, n: n + (scenario == "high"), lambda scenario: 0, "What is high?"),
-        (lambda scenario, n: n, lambda scenario: int(scenario == "high"), "Who makes it?"),
+        (lambda scenario, n: n, lambda scenario: int(scenario == "high"), "What is high?"),
         (
             lambda scenario, n: n + (n == 4),
             lambda scenario: 0,
             "Right in both cases where n is 2, wrong in the others. What changes in the others?",
         ),
     ],
-    ids=["a number", "a scenario", "a number before a scenario", "a place"],
+    ids=["a number", "a scenario", "a scenario before a number", "a place"],
 )
 def test_an_exercise_asks_where_no_mistake_is_known(kept, made, hint):
     judge = ImplementationJudge(
         lambda scenario, n: {"kept": n, "made": 0},
+        facts=lambda case, observed, right: [
+            Fact("kept", observed["kept"]),
+            Fact("made", observed["made"], ask="Who makes it?"),
+        ],
         scenarios=("low", "high"),
-        questions={"made": "Who makes it?", "high": "What is high?"},
+        questions={"high": "What is high?"},
     )
     check = dataclasses.replace(SCENARIOS, judge=judge, observe=lambda answer, case: answer(**case))
     verdict = verdict_on(
