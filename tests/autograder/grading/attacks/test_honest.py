@@ -85,8 +85,12 @@ def test_an_answer_that_remembers_is_told_so_in_the_sandbox_too():
 
 
 def test_torch_does_warn():
-    with pytest.warns(UserWarning, match="requires_grad"):
-        float(torch.ones(1, requires_grad=True))
+    torch.set_warn_always(True)  # else once in a process, where another test may have had it
+    try:
+        with pytest.warns(UserWarning, match="requires_grad"):
+            float(torch.ones(1, requires_grad=True))
+    finally:
+        torch.set_warn_always(False)
 
 
 def with_copy_of(name: str) -> bytes:
