@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--answers", nargs="+", default=["model"], help="model right wrong edits")
     parser.add_argument("--exercises", default="", help="only those whose id begins so")
     parser.add_argument("--part", default="0/1", help="k/n: the k-th of n parts of them")
-    parser.add_argument("--share", type=int, default=1, help="one of so many answers")
+    parser.add_argument("--share", type=int, default=1, help="one of so many wrong answers")
     options = parser.parse_args(arguments)
     machine = MACHINES[options.machine]
     if os.environ.get(STARTED) != options.machine:
@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
     chosen = [
         each
         for each in answers(options.answers, options.exercises)
-        if is_chosen(each.exercise, each.name, options.share)
+        if each.is_right or is_chosen(each.exercise, each.name, options.share)
     ]
     exercises = [*dict.fromkeys(each.exercise for each in chosen)][number::num_parts]
     tried = [each for each in chosen if each.exercise in exercises]
