@@ -16,11 +16,11 @@ NUM_NEAREST = 5
 
 Array = NDArray[np.float64]
 Predict = Callable[[NDArray[np.bool_]], Array]
-"""From the rows that may be seen to the seconds of all rows."""
+"""From the rows that may be seen to a number for each row."""
 
 
 def held_out(runs: Sequence[PlaybookRun], predict: Predict) -> Array:
-    """Seconds of each row, from rows of other sizes."""
+    """The number of each row, from rows of other sizes."""
     sizes = np.array([run.size for run in runs])
     found = np.zeros(len(runs))
     for size in np.unique(sizes):
@@ -80,6 +80,12 @@ def predictions(runs: Sequence[PlaybookRun]) -> dict[str, Array]:
 
     methods = {"one MFU": one_mfu, "nearest size": nearest_size, "five nearest rows": nearest_rows}
     return {name: held_out(runs, method) for name, method in methods.items()}
+
+
+def nearest_of_other_sizes(runs: Sequence[PlaybookRun], values: Sequence[float]) -> Array:
+    """Mean value of the five nearest rows of other sizes."""
+    places, known = features(runs), np.array(values, dtype=float)
+    return held_out(runs, lambda seen: mean_of_nearest(places, known, seen, NUM_NEAREST))
 
 
 def mean_of_nearest(places: Array, values: Array, seen: NDArray[np.bool_], count: int) -> Array:

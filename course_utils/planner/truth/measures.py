@@ -1,28 +1,42 @@
-"""What is measured, of which rows, by whom: every line of the table."""
+"""What is measured, of which rows, by whom: every line of the table, the worst first."""
 
 import functools
-import math
+import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from course_utils.planner.calibrated import held_out, settled_runs
-from course_utils.planner.truth import baselines, present
-from course_utils.planner.truth.figures import Figures, Goal, Line
-from course_utils.planner.truth.playbook import cases_of_choice
-from course_utils.records import one_node_runs
-from course_utils.records.sweeps import (
-    PlaybookRun,
-    playbook_failures,
-    playbook_runs,
-    simumax_runs,
-)
+import numpy as np
 
-MODEL = "planner of unit 14"
-GRACE = 1.02  # of the bound: measured columns have two decimals, and caches are flushed
-MOST_TENSOR_RANKS, MOST_NODES = 8, 32
-CHOOSING = (MODEL, "five nearest rows")  # one utilisation for all plans chooses none
+from course_utils.formulas.cluster_step import NANOTRON, Pace, Rates, step_work
+from course_utils.formulas.rank_memory import RankMemory, nanotron_memory
+from course_utils.formulas.stage_cut import refusal
+from course_utils.planner.calibrated import held_out, settled_runs
+from course_utils.planner.rates import h100_rates, simumax_rates
+from course_utils.planner.truth import baselines, present, simumax
+from course_utils.planner.truth.figures import Figures, Goal, Line
+from course_utils.planner.truth.playbook import (
+    GIB,
+    NODE,
+    cases_of_choice,
+    tensor_ranks_first,
+    model_of,
+    plan_of,
+)
+from course_utils.planner.truth.steps import held_out_steps
+from course_utils.records import one_node_runs
+from course_utils.records.sweeps import PlaybookRun, playbook_failures, playbook_runs
+
+MODEL, PRESENT, TOLD = "this model", "planner of unit 14", "this model, sleeps told"
+NEAREST, THEIRS = "five nearest rows", "SimuMax itself"
+GRACE = 1.02  # of the bound: the column has two decimals, and a cache may have been flushed
+MOST_NODES = 32
+LIMITS = range(40, 100)  # GiB, to choose among
+ALL = "all of them"
+NOT_POLLED = "not polled by the rule of other sizes"
 
 Errors = dict[str, list[float]]
+Seconds = Callable[[], dict[str, list[float]]]
+"""Of each of the Playbook's rows, by predictor."""
 
 
 @dataclass(frozen=True)
@@ -33,21 +47,21 @@ class Measure:
         on: What, of which rows.
         rule: Which of these rows are the class.
         errors: By predictor, the error of each row; computed when it is called.
-        is_in_class: Of each row.
-        goals: Of the class.
+        is_in_class: Of each row; none given, all are.
+        goals: Figures of the class with their bounds.
     """
 
     on: str
     rule: str
     errors: Callable[[], Errors]
-    is_in_class: Callable[[], Sequence[bool]]
+    is_in_class: Callable[[], Sequence[bool]] | None = None
     goals: tuple[tuple[str, float], ...] = ()
 
     def lines(self) -> Iterator[Line]:
         """Figures of each predictor."""
-        chosen = self.is_in_class()
+        chosen = self.is_in_class() if self.is_in_class else None
         for by, errors in self.errors().items():
-            of_class = [each for each, is_in in zip(errors, chosen, strict=True) if is_in]
+            of_class = [each for n, each in enumerate(errors) if chosen is None or chosen[n]]
             yield Line(self.on, by, Figures.of(errors), Figures.of(of_class))
 
     def wanted(self) -> list[Goal]:
@@ -60,23 +74,22 @@ def off(predicted: float, measured: float) -> float:
     return predicted / measured - 1
 
 
-Seconds = Callable[[], dict[str, list[float]]]
-"""Of each of the Playbook's rows, by predictor."""
-
-
 @functools.cache
-def _seconds() -> dict[str, list[float]]:
-    runs = playbook_runs()
-    found = {MODEL: [present.step_seconds(run) for run in runs]}
-    return found | {by: list(each) for by, each in baselines.predictions(runs).items()}
+def playbook_seconds() -> dict[str, list[float]]:
+    """Seconds of each of the Playbook's rows, by predictor."""
+    runs, steps = playbook_runs(), held_out_steps()
+    ours = {MODEL: list(steps.seconds), TOLD: list(steps.told)}
+    ours[PRESENT] = [present.step_seconds(run) for run in runs]
+    return ours | {by: list(each) for by, each in baselines.predictions(runs).items()}
 
 
 def time_measures(seconds: Seconds) -> list[Measure]:
-    """Seconds of the Playbook's steps, the most nodes first."""
-    small, kinds = MOST_NODES, functools.partial(_time, seconds)
+    """Seconds of the Playbook's steps."""
+    kinds = functools.partial(_time, seconds)
     return [
         kinds("64 nodes", lambda run: run.nodes > MOST_NODES),
-        kinds(f"at most {small} nodes", lambda run: run.nodes <= MOST_NODES),
+        kinds("tensor ranks beyond a node", lambda run: run.tensor > NODE),
+        kinds("at most 32 nodes", lambda run: run.nodes <= MOST_NODES),
         kinds("at most 4 nodes", lambda run: run.nodes <= 4, ("median", 5)),
         kinds("1 node", lambda run: run.nodes == 1, ("median", 3.5), ("ninety", 10)),
     ]
@@ -85,69 +98,89 @@ def time_measures(seconds: Seconds) -> list[Measure]:
 def _time(
     seconds: Seconds, on: str, is_here: Callable[[PlaybookRun], bool], *goals: tuple[str, float]
 ) -> Measure:
-    here = [n for n, run in enumerate(playbook_runs()) if is_here(run)]
-    runs = [playbook_runs()[n] for n in here]
+    here = [(n, run) for n, run in enumerate(playbook_runs()) if is_here(run)]
+    may_be_wide = on == "tensor ranks beyond a node"
 
     def errors() -> Errors:
         return {
-            by: [off(each[n], run.step_seconds) for n, run in zip(here, runs, strict=True)]
+            by: [off(each[n], run.step_seconds) for n, run in here]
             for by, each in seconds().items()
         }
 
-    rule = f"at most {MOST_TENSOR_RANKS} tensor ranks"
-    return Measure(
-        f"Playbook, seconds of a step, {on}",
-        rule,
-        errors,
-        lambda: [run.tensor <= MOST_TENSOR_RANKS for run in runs],
-        goals,
-    )
+    def is_in_class() -> list[bool]:
+        is_polled = held_out_steps().is_polled
+        return [not is_polled[n] and (may_be_wide or run.tensor <= NODE) for n, run in here]
+
+    rule = NOT_POLLED if may_be_wide else f"{NOT_POLLED}, tensor ranks in a node"
+    return Measure(f"Playbook, seconds of a step, {on}", rule, errors, is_in_class, goals)
+
+
+def rank_memory(run: PlaybookRun) -> RankMemory:
+    """The first rank of a row."""
+    return nanotron_memory(model_of(run), run.seq_len, run.num_sequences, plan_of(run), 0)
 
 
 def _memory_errors() -> Errors:
-    return {MODEL: [off(present.rank_gib(run), run.memory_gib) for run in playbook_runs()]}
+    runs = playbook_runs()
+    near = np.exp(baselines.nearest_of_other_sizes(runs, [np.log(run.memory_gib) for run in runs]))
+    predicted = {
+        MODEL: [rank_memory(run).expected / GIB for run in runs],
+        PRESENT: [present.rank_gib(run) for run in runs],
+        NEAREST: list(near),
+    }
+    return {
+        by: [off(gib, run.memory_gib) for gib, run in zip(each, runs, strict=True)]
+        for by, each in predicted.items()
+    }
 
 
 def _bound_errors() -> Errors:
     """Zero where the bound holds, one where it does not."""
     runs = playbook_runs()
-    return {MODEL: [float(present.rank_gib(run) > GRACE * run.memory_gib) for run in runs]}
-
-
-def _one_rank_a_layer() -> list[bool]:
-    return [run.tensor == 1 for run in playbook_runs()]
+    bounds = {
+        MODEL: [rank_memory(run).at_least / GIB for run in runs],
+        PRESENT: [present.rank_gib(run) for run in runs],
+    }
+    return {
+        by: [float(gib > GRACE * run.memory_gib) for gib, run in zip(each, runs, strict=True)]
+        for by, each in bounds.items()
+    }
 
 
 def _tried() -> list[PlaybookRun]:
     return [*playbook_runs(), *playbook_failures()]
 
 
-def verdict_errors(gib: Sequence[float], sizes: Sequence[float], ran: Sequence[bool]) -> list[float]:
-    """One where a layout's bytes are on the wrong side of the limit that other sizes choose."""
-    limits = {size: _best_limit(gib, sizes, ran, size) for size in set(sizes)}
-    return [
-        float((each <= limits[size]) != is_run)
-        for each, size, is_run in zip(gib, sizes, ran, strict=True)
-    ]
-
-
-def _best_limit(
-    gib: Sequence[float], sizes: Sequence[float], ran: Sequence[bool], left_out: float
-) -> float:
-    """The whole number of GiB below which most that ran lies and most that failed does not."""
-    others = [
-        (each, is_run)
-        for each, size, is_run in zip(gib, sizes, ran, strict=True)
-        if size != left_out
-    ]
-    return max(range(40, 100), key=lambda most: sum((x <= most) == is_run for x, is_run in others))
-
-
 def _verdict_errors() -> Errors:
+    """Zero where a layout is rightly said to run or to fail, one where it is not."""
     tried = _tried()
-    ran = [True] * len(playbook_runs()) + [False] * len(playbook_failures())
-    sizes = [run.size for run in tried]
-    return {MODEL: verdict_errors([present.rank_gib(run) for run in tried], sizes, ran)}
+    ran = [n < len(playbook_runs()) for n in range(len(tried))]
+    starts = [not refusal(model_of(x), x.pipeline, x.num_micro_batches) for x in tried]
+    ours = [rank_memory(run).at_least / GIB for run in tried]
+    said = {
+        MODEL: [a and b for a, b in zip(_below_limit(ours, tried, ran), starts, strict=True)],
+        f"{MODEL}, memory alone": _below_limit(ours, tried, ran),
+        PRESENT: _below_limit([present.rank_gib(run) for run in tried], tried, ran),
+        NEAREST: list(baselines.nearest_of_other_sizes(tried, ran) > 0.5),
+    }
+    return {
+        by: [float(a != b) for a, b in zip(each, ran, strict=True)] for by, each in said.items()
+    }
+
+
+def _below_limit(
+    gib: Sequence[float], tried: Sequence[PlaybookRun], ran: Sequence[bool]
+) -> list[bool]:
+    """Whether each is below the limit that is right most often on other sizes."""
+    limits = {}
+    for size in {run.size for run in tried}:
+        others = [
+            (each, is_run)
+            for each, run, is_run in zip(gib, tried, ran, strict=True)
+            if run.size != size
+        ]
+        limits[size] = max(LIMITS, key=lambda most, of=others: sum((x <= most) == y for x, y in of))
+    return [each <= limits[run.size] for each, run in zip(gib, tried, strict=True)]
 
 
 def _is_in_one_list() -> list[bool]:
@@ -155,38 +188,89 @@ def _is_in_one_list() -> list[bool]:
     return [run.name not in both for run in _tried()]
 
 
-def _regret(plans: Sequence[PlaybookRun], key: Callable[[PlaybookRun], float]) -> float:
-    best = min(run.step_seconds for run in plans)
-    return min(plans, key=key).step_seconds / best - 1
-
-
 def _regret_errors() -> Errors:
-    runs, cases = playbook_runs(), cases_of_choice()
-    found = {}
-    for by in CHOOSING:
-        of_run = dict(zip(map(id, runs), _seconds()[by], strict=True))
-        found[by] = [_regret(plans, lambda run, of=of_run: of[id(run)]) for plans in cases]
-    found["tensor ranks to a node"] = [_regret(plans, _tensor_first) for plans in cases]
-    return found
+    """How much slower the chosen plan is than the best; one utilisation for all chooses none."""
+    places = {id(run): n for n, run in enumerate(playbook_runs())}
+    chosen: dict[str, Callable[[PlaybookRun], float]] = {
+        by: lambda run, of=playbook_seconds()[by]: of[places[id(run)]]
+        for by in (MODEL, PRESENT, NEAREST)
+    }
+    chosen[f"{MODEL}, no sleeps"] = lambda run: float(held_out_steps().awake[places[id(run)]])
+    chosen["tensor ranks first"] = tensor_ranks_first
+    return {
+        by: [
+            off(min(plans, key=key).step_seconds, min(run.step_seconds for run in plans))
+            for plans in cases_of_choice()
+        ]
+        for by, key in chosen.items()
+    }
 
 
-def _tensor_first(run: PlaybookRun) -> float:
-    """The Playbook's first advice: tensor ranks up to the node, then few stages, large passes."""
-    inside = run.tensor <= MOST_TENSOR_RANKS
-    order = -run.tensor if inside else MOST_TENSOR_RANKS + run.tensor
-    return order + run.pipeline / 1e3 - run.micro_batch / 1e6
+def simumax_memory() -> Measure:
+    """Ranks of Megatron-LM on B200, nothing fitted."""
+    ranks = simumax.measured_ranks()
+
+    def errors() -> Errors:
+        return {
+            MODEL: [off(simumax.rank_gib(run, stage), gib) for run, stage, gib in ranks],
+            THEIRS: [run.simulated_memory_percent / 100 for run, _, _ in ranks],
+        }
+
+    return Measure(
+        "SimuMax, memory of first and last ranks, 8 × B200",
+        "no context ranks",
+        errors,
+        lambda: [run.context == 1 for run, _, _ in ranks],
+        (("worst", 0.7),),
+    )
+
+
+def rates_alone(device: str, *goals: tuple[str, float]) -> Measure:
+    """Steps of Megatron-LM from tables of rates."""
+    runs = simumax.timed_runs(device)
+
+    def errors() -> Errors:
+        rates = simumax_rates(device)
+        predicted = [simumax.step_seconds(run, rates) for run in runs]
+        measured = [simumax.measured_seconds(run) for run in runs]
+        return {
+            MODEL: list(map(off, predicted, measured)),
+            THEIRS: [run.simulated_time_percent / 100 for run in runs],
+        }
+
+    return Measure(f"rates alone, seconds of a step, 8 × {device}", ALL, errors, None, goals)
+
+
+def _rates_alone_on_h100() -> Measure:
+    runs = [run for run in playbook_runs() if run.nodes == 1]
+
+    def seconds(run: PlaybookRun, rates: Rates) -> float:
+        model, plan = model_of(run), plan_of(run)
+        work = step_work(model, run.seq_len, run.num_sequences, plan, NANOTRON, rates)
+        return float(work.seconds(Pace()))
+
+    return Measure(
+        "rates alone, seconds of a step, 8 × H100, Playbook",
+        "no tensor ranks",
+        lambda: {MODEL: [off(seconds(run, h100_rates()), run.step_seconds) for run in runs]},
+        lambda: [run.tensor == 1 for run in runs],
+    )
 
 
 def _foundry(device: str, *goals: tuple[str, float]) -> Measure:
     runs = one_node_runs(device)
     settled = set(settled_runs(device))
 
+    def of_other_models(size: str) -> float:
+        return statistics.median(run.published_mfu_percent for run in runs if run.model != size)
+
     def errors() -> Errors:
-        of_settled = held_out(settled_runs(device)) if settled else {}
-        return {MODEL: list((held_out(runs) | of_settled).values())}
+        ours = held_out(runs) | held_out(settled_runs(device))
+        one_mfu = [off(of_other_models(run.model), run.published_mfu_percent) for run in runs]
+        return {MODEL: [ours[run] for run in runs], "one MFU": one_mfu}
 
     return Measure(
-        f"llm-foundry, seconds of a token, 8 × {device}",
+        f"llm-foundry, tokens a second, 8 × {device}",
         "where the source does not contradict itself",
         errors,
         lambda: [run in settled for run in runs],
@@ -196,36 +280,41 @@ def _foundry(device: str, *goals: tuple[str, float]) -> Measure:
 
 def measures() -> list[Measure]:
     """All of them, in the order of the table."""
+    rows = playbook_runs()
+    alone = [run.tensor == 1 for run in rows]
     return [
-        *time_measures(_seconds),
-        Measure(
-            "Playbook, memory of rank 0",
-            "no tensor ranks",
-            _memory_errors,
-            _one_rank_a_layer,
-            (("median", 3),),
-        ),
-        Measure(
-            "Playbook, the bound on memory holds",
-            "no tensor ranks",
-            _bound_errors,
-            _one_rank_a_layer,
-            (("within_ten", 99.5),),
-        ),
-        Measure(
-            "Playbook, ran or failed",
-            "not in both lists",
-            _verdict_errors,
-            _is_in_one_list,
-            (("within_ten", 92),),
-        ),
+        *time_measures(playbook_seconds),
         Measure(
             "Playbook, regret of the plan that is chosen",
-            f"at most {MOST_NODES} nodes",
+            "at most 32 nodes",
             _regret_errors,
             lambda: [plans[0].nodes <= MOST_NODES for plans in cases_of_choice()],
             (("median", 2), ("second_worst", 10)),
         ),
+        Measure(
+            "Playbook, memory of rank 0",
+            "no tensor ranks",
+            _memory_errors,
+            lambda: alone,
+            (("median", 3),),
+        ),
+        Measure(
+            "Playbook, the bound on memory holds",
+            ALL,
+            _bound_errors,
+            goals=(("within_ten", 99.5),),
+        ),
+        Measure(
+            "Playbook, ran or failed",
+            "in one of both lists alone",
+            _verdict_errors,
+            _is_in_one_list,
+            (("within_ten", 92),),
+        ),
+        simumax_memory(),
+        _rates_alone_on_h100(),
+        rates_alone("B200"),
+        rates_alone("A100-PCIe-80", ("worst", 3.5)),
         _foundry("A100-80", ("median", 4.1), ("worst", 7.3)),
         _foundry("H100", ("median", 1.8), ("worst", 8.5)),
     ]

@@ -52,3 +52,9 @@ def cases_of_choice() -> list[list[PlaybookRun]]:
         if run.num_sequences == STEP_SEQUENCES:
             cases.setdefault((run.size, run.nodes), []).append(run)
     return [plans for _, plans in sorted(cases.items()) if len(plans) >= FEWEST_PLANS]
+
+
+def tensor_ranks_first(run: PlaybookRun) -> float:
+    """The Playbook's first advice, the least number first: tensor ranks to a node, then replicas."""
+    ranks = -run.tensor if run.tensor <= NODE else run.tensor
+    return ranks + run.pipeline / 1e3 - run.micro_batch / 1e6

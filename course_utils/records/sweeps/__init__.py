@@ -117,6 +117,8 @@ class SimuMaxRun:
         step_seconds: The measurement on B200; zero where none is printed.
         tflops: 10¹² FLOP/s a device, read from a picture on A100; zero where there is none.
         allocated_gib: Largest allocated memory by rank, where it was measured in this very run.
+        simulated_time_percent: How far SimuMax's own prediction of time, or of rate, is off.
+        simulated_memory_percent: The same of the fullest rank's memory.
     """
 
     case: str
@@ -132,6 +134,8 @@ class SimuMaxRun:
     step_seconds: float
     tflops: float
     allocated_gib: tuple[float, ...]
+    simulated_time_percent: float
+    simulated_memory_percent: float
 
 
 def header(table: str) -> list[str]:
@@ -207,6 +211,8 @@ def simumax_runs(device: str) -> tuple[SimuMaxRun, ...]:
 def _simumax_run(number: int, row: dict[str, str]) -> SimuMaxRun:
     case = row.get("case", str(number))
     ranks = range(8) if row.get("memory_measured_in_case") == case else ()
+    time = row.get("printed_step_error_percent") or row.get("printed_tflops_error_percent")
+    memory = row.get("printed_alloc_error_percent") or row.get("printed_memory_error_percent")
     return SimuMaxRun(
         case=case,
         model=row["model"],
@@ -221,4 +227,6 @@ def _simumax_run(number: int, row: dict[str, str]) -> SimuMaxRun:
         step_seconds=float(row.get("real_step_ms") or 0) / 1e3,
         tflops=float(row.get("real_tflops") or 0),
         allocated_gib=tuple(float(row[f"real_alloc_mib_rank{n}"]) / 1024 for n in ranks),
+        simulated_time_percent=float(time or 0),
+        simulated_memory_percent=float(memory or 0),
     )

@@ -1,0 +1,297 @@
+"""How long does a step take on many nodes, by what sets the pace?
+
+A micro-batch takes the longer of what the GPU works and what the CPU launches. A step takes m of
+them on the slowest stage and one on each other, then the replicas' gradients and the update.
+
+    work     products, attention, all that only moves bytes, messages between tensor ranks; beyond a
+             node the messages run beside the work, and the longer of both counts
+    launch   seconds of the CPU for each layer and micro-batch, forward and backward
+    turn     seconds more for each layer and tensor rank, where stages lie on several nodes
+    hop      seconds more for each layer and tensor rank, where tensor ranks do
+
+Nothing of the replicas' messages hides: their first gradient is ready when a stage's last backward
+pass ends. With stage 2 gradients are scattered after each micro-batch, with stage 3 weights are
+gathered twice besides. Links have the rate of a device in a group that spans so many nodes: a ring
+uses every adapter.
+
+Sources: the Ultra-Scale Playbook's sweep (`records.sweeps`); huggingface/nanotron 67c5ebb6.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from course_utils.configs import ModelConfig, Plan
+from course_utils.formulas.stage_cut import (
+    Stage,
+    cut_by_cost,
+    cut_evenly,
+    rank_parameters,
+    require_plain,
+)
+
+NODE = 8  # devices
+BF16_BYTES, FP32_BYTES = 2, 4
+OPTIMIZER_BYTES = 28  # of a parameter that a rank updates: as in `formulas.plan`
+GATHERS, SCATTERS = 6, 4  # of a layer: two of each forward; backward two, and two inputs anew
+KERNELS = 12  # of a layer that only move bytes, backward included
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Ranks that send to each other.
+
+    Attributes:
+        num_ranks: How many.
+        stride: Devices from one of them to the next.
+    """
+
+    num_ranks: int
+    stride: int = 1
+
+    @property
+    def num_nodes(self) -> int:
+        """Nodes that it spans."""
+        return max(1, self.num_ranks * self.stride // NODE)
+
+
+class Rates(Protocol):
+    """What devices and links reach: seconds of each kind of work."""
+
+    def linear(self, num_tokens: int, inner: int, outer: int) -> float:
+        """A matrix product, the gradients of its input and of its weight."""
+
+    def attention(self, num_sequences: int, seq_len: int, num_heads: int, head_dim: int) -> float:
+        """Causal attention, forward and backward."""
+
+    def moving(self, num_bytes: float, num_kernels: int = 0) -> float:
+        """Kernels that only move bytes."""
+
+    def collective(self, name: str, num_bytes: float, group: Group) -> float:
+        """``all_reduce``, ``all_gather`` or ``reduce_scatter`` of so many bytes."""
+
+    def to_next_stage(self, num_bytes: float) -> float:
+        """A hidden state to the next stage, as far as it delays one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Framework:
+    """What of a step is a framework's choice.
+
+    Attributes:
+        name: Of the framework.
+        cut: Which blocks lie on which stage.
+        loss_bytes: Moved for each logit.
+        sum_bytes: Moved for each parameter and micro-batch, to add its gradient in fp32.
+        update_bytes: Moved for each parameter in an update, beside the optimizer's own share.
+        is_summed_whole: Whether sharded replicas sum whole gradients, where a scatter would do.
+    """
+
+    name: str
+    cut: Callable[[ModelConfig, int], list[Stage]]
+    loss_bytes: int
+    sum_bytes: int
+    update_bytes: int
+    is_summed_whole: bool
+
+
+NANOTRON = Framework(
+    name="nanotron",
+    cut=cut_by_cost,
+    loss_bytes=24,
+    sum_bytes=10,
+    update_bytes=22,
+    is_summed_whole=True,
+)
+MEGATRON = Framework(
+    name="Megatron-LM",
+    cut=cut_evenly,
+    loss_bytes=8,
+    sum_bytes=0,
+    update_bytes=10,
+    is_summed_whole=False,
+)
+
+
+class Pace(NamedTuple):
+    """Constants of a software: a factor on moved bytes, three times of a layer in seconds."""
+
+    elementwise: float = 1
+    launch: float = 0
+    turn: float = 0
+    hop: float = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepWork:
+    """What a step has to do, in seconds at the rates that are known; one plan or many in rows.
+
+    Attributes:
+        products: Of a micro-batch, on each stage.
+        attention: The same, of attention.
+        moved: The same, of kernels that only move bytes.
+        messages: The same, of messages between tensor ranks.
+        num_layers: Layers of each stage.
+        num_micro_batches: Passes m of a stage.
+        tensor: Tensor ranks.
+        is_staged: Whether stages lie on several nodes.
+        is_wide: Whether tensor ranks do.
+        replicas: Of the messages between replicas in a step.
+        update: Of the update.
+    """
+
+    products: Array
+    attention: Array
+    moved: Array
+    messages: Array
+    num_layers: Array
+    num_micro_batches: Array
+    tensor: Array
+    is_staged: Array
+    is_wide: Array
+    replicas: Array
+    update: Array
+
+    def parts(self, pace: Pace) -> dict[str, Array]:
+        """Seconds of a step: ``micro_batches``, ``bubble``, ``replicas`` and ``update``."""
+        by_stage = np.maximum(self.work(pace), self.launches(pace))
+        slowest = by_stage.max(axis=-1)
+        return {
+            "micro_batches": self.num_micro_batches * slowest,
+            "bubble": by_stage.sum(axis=-1) - slowest,
+            "replicas": self.replicas,
+            "update": pace.elementwise * self.update,
+        }
+
+    def work(self, pace: Pace) -> Array:
+        """Seconds of the GPU for a micro-batch, on each stage."""
+        alone = self.products + self.attention + pace.elementwise * self.moved
+        longer = np.maximum(alone, self.messages)
+        return np.where(self.is_wide[..., None], longer, alone + self.messages)
+
+    def launches(self, pace: Pace) -> Array:
+        """Seconds of the CPU for a micro-batch, on each stage."""
+        each = self.is_staged * (self.tensor > 1) * pace.turn + self.is_wide * pace.hop
+        return (pace.launch + self.tensor * each)[..., None] * self.num_layers
+
+    def seconds(self, pace: Pace) -> Array:
+        """Seconds of a step."""
+        return np.sum(list(self.parts(pace).values()), axis=0)
+
+
+def step_work(
+    model: ModelConfig,
+    seq_len: int,
+    num_sequences: int,
+    plan: Plan,
+    framework: Framework,
+    rates: Rates,
+) -> StepWork:
+    """The work of a step, by stage.
+
+    Args:
+        model: A Llama, vocabulary padded as the framework pads it.
+        seq_len: Tokens of a sequence.
+        num_sequences: Of a step, on all devices.
+        plan: How they are spread.
+        framework: Whose code runs.
+        rates: What devices and links reach.
+
+    Raises:
+        ValueError: If the model has latent attention or experts, or layers are to run again.
+    """
+    require_plain(model)
+    if plan.is_recomputed:
+        raise ValueError("layers that run again are not in this model of a step")
+    stages = framework.cut(model, plan.pipeline)
+    work = [_stage_work(model, seq_len, plan, framework, rates, stage) for stage in stages]
+    products, attention, moved, messages = np.array(work).T
+    num_params = max(rank_parameters(model, stage, plan.tensor) for stage in stages)
+    num_micro_batches = plan.num_micro_batches(num_sequences)
+    num_nodes = plan.num_devices / NODE
+    updated = num_params / (plan.data if plan.zero_stage else 1)
+    return StepWork(
+        products=products,
+        attention=attention,
+        moved=moved,
+        messages=messages,
+        num_layers=np.array([float(stage.num_layers) for stage in stages]),
+        num_micro_batches=np.array(float(num_micro_batches)),
+        tensor=np.array(float(plan.tensor)),
+        is_staged=np.array(plan.pipeline > 1 and num_nodes > 1),
+        is_wide=np.array(plan.tensor > NODE),
+        replicas=np.array(_replica_seconds(num_params, num_micro_batches, plan, framework, rates)),
+        update=np.array(
+            rates.moving(OPTIMIZER_BYTES * updated + framework.update_bytes * num_params)
+        ),
+    )
+
+
+def _stage_work(
+    model: ModelConfig,
+    seq_len: int,
+    plan: Plan,
+    framework: Framework,
+    rates: Rates,
+    stage: Stage,
+) -> tuple[float, float, float, float]:
+    """Products, attention, moved bytes and messages of a micro-batch."""
+    t, tokens = plan.tensor, plan.micro_batch * seq_len
+    h, f, dim = model.hidden_size, model.ffn_size, model.head_dim
+    heads = model.num_heads + 2 * model.num_kv_heads
+    layer = (
+        rates.linear(tokens, h, heads * dim // t)
+        + rates.linear(tokens, model.num_heads * dim // t, h)
+        + rates.linear(tokens, h, 2 * f // t)
+        + rates.linear(tokens, f // t, h)
+    )
+    attention = rates.attention(plan.micro_batch, seq_len, model.num_heads // t, dim)
+    layer_bytes = 3 * BF16_BYTES * tokens * (10 * h + 3 * f + 3 * (model.num_heads + model.num_kv_heads) * dim) / t
+    sums = framework.sum_bytes * rank_parameters(model, stage, t)
+    hidden, ranks = BF16_BYTES * tokens * h, Group(t)
+    messages = GATHERS * rates.collective("all_gather", hidden, ranks)
+    messages += SCATTERS * rates.collective("reduce_scatter", hidden, ranks)
+    border = 2 * rates.to_next_stage(hidden / t) if plan.pipeline > 1 else 0.0
+    head = stage.has_head * rates.linear(tokens, h, model.vocab_size // t)
+    loss = stage.has_loss * framework.loss_bytes * tokens * model.vocab_size / t
+    n = stage.num_layers
+    moved = n * rates.moving(layer_bytes, KERNELS) + rates.moving(sums + loss)
+    return n * layer + head, n * attention, moved, n * messages + border
+
+
+def _replica_seconds(
+    num_params: int, num_micro_batches: int, plan: Plan, framework: Framework, rates: Rates
+) -> float:
+    """Messages between the replicas of the fullest stage in a step."""
+    replicas = Group(plan.data, plan.tensor)
+
+    def sent(name: str, bytes_each: int) -> float:
+        return rates.collective(name, bytes_each * num_params, replicas)
+
+    whole = sent("all_reduce", FP32_BYTES)
+    if not plan.zero_stage:
+        return whole
+    scatter, gather = sent("reduce_scatter", FP32_BYTES), sent("all_gather", BF16_BYTES)
+    return {
+        1: (whole if framework.is_summed_whole else scatter) + gather,
+        2: num_micro_batches * scatter + gather,
+        3: num_micro_batches * (scatter + 2 * gather),
+    }[plan.zero_stage]
+
+
+def stacked(works: Sequence[StepWork]) -> StepWork:
+    """Many plans in rows; stages that a plan does not have do nothing."""
+    deepest = max(len(each.products) for each in works)
+
+    def column(name: str) -> Array:
+        values = [getattr(each, name) for each in works]
+        if values[0].ndim:
+            values = [np.pad(each, (0, deepest - len(each))) for each in values]
+        return np.array(values)
+
+    return StepWork(**{name: column(name) for name in StepWork.__dataclass_fields__})
