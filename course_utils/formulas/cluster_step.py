@@ -8,11 +8,12 @@ them on the slowest stage and one on each other, then the replicas' gradients an
     launch   seconds of the CPU for each layer and micro-batch, forward and backward
     turn     seconds more for each layer and tensor rank, where stages lie on several nodes
     hop      seconds more for each layer and tensor rank, where tensor ranks do
+    replicas how many times as long as links say the replicas' messages take beyond a node
 
 Nothing of the replicas' messages hides: their first gradient is ready when a stage's last backward
 pass ends. With stage 2 gradients are scattered after each micro-batch, with stage 3 weights are
 gathered twice besides. Links have the rate of a device in a group that spans so many nodes: a ring
-uses every adapter.
+uses every adapter, as long as no other ring does.
 
 Sources: the Ultra-Scale Playbook's sweep (`records.sweeps`); huggingface/nanotron 67c5ebb6.
 """
@@ -24,14 +25,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from course_utils.configs import ModelConfig, Plan
-from course_utils.formulas.stage_cut import (
-    Stage,
-    cut_by_cost,
-    cut_evenly,
-    rank_parameters,
-    require_plain,
-)
+from course_utils.configs import ModelConfig
+from course_utils.formulas.stage_cut import Stage, cut_by_cost, cut_evenly, rank_parameters
+from course_utils.formulas.step import Step
 
 NODE = 8  # devices
 BF16_BYTES, FP32_BYTES = 2, 4
@@ -75,8 +71,8 @@ class Rates(Protocol):
     def collective(self, name: str, num_bytes: float, group: Group) -> float:
         """``all_reduce``, ``all_gather`` or ``reduce_scatter`` of so many bytes."""
 
-    def to_next_stage(self, num_bytes: float) -> float:
-        """A hidden state to the next stage, as far as it delays one."""
+    def to_next_stage(self, num_bytes: float, stride: int) -> float:
+        """A hidden state to the next stage, so many devices away."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,12 +115,13 @@ MEGATRON = Framework(
 
 
 class Pace(NamedTuple):
-    """Constants of a software: a factor on moved bytes, three times of a layer in seconds."""
+    """Constants of a software: two factors, three times of a layer in seconds."""
 
     elementwise: float = 1
     launch: float = 0
     turn: float = 0
     hop: float = 0
+    replicas: float = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,6 +138,7 @@ class StepWork:
         tensor: Tensor ranks.
         is_staged: Whether stages lie on several nodes.
         is_wide: Whether tensor ranks do.
+        is_spread: Whether replicas of a stage do.
         replicas: Of the messages between replicas in a step.
         update: Of the update.
     """
@@ -154,6 +152,7 @@ class StepWork:
     tensor: Array
     is_staged: Array
     is_wide: Array
+    is_spread: Array
     replicas: Array
     update: Array
 
@@ -164,7 +163,7 @@ class StepWork:
         return {
             "micro_batches": self.num_micro_batches * slowest,
             "bubble": by_stage.sum(axis=-1) - slowest,
-            "replicas": self.replicas,
+            "replicas": np.where(self.is_spread, pace.replicas, 1) * self.replicas,
             "update": pace.elementwise * self.update,
         }
 
@@ -181,107 +180,82 @@ class StepWork:
 
     def seconds(self, pace: Pace) -> Array:
         """Seconds of a step."""
-        return np.sum(list(self.parts(pace).values()), axis=0)
+        return sum(self.parts(pace).values(), start=np.zeros(()))
 
 
-def step_work(
-    model: ModelConfig,
-    seq_len: int,
-    num_sequences: int,
-    plan: Plan,
-    framework: Framework,
-    rates: Rates,
-) -> StepWork:
+def step_work(step: Step, framework: Framework, rates: Rates) -> StepWork:
     """The work of a step, by stage.
 
     Args:
-        model: A Llama, vocabulary padded as the framework pads it.
-        seq_len: Tokens of a sequence.
-        num_sequences: Of a step, on all devices.
-        plan: How they are spread.
+        step: Of which model, on which plan.
         framework: Whose code runs.
         rates: What devices and links reach.
-
-    Raises:
-        ValueError: If the model has latent attention or experts, or layers are to run again.
     """
-    require_plain(model)
-    if plan.is_recomputed:
-        raise ValueError("layers that run again are not in this model of a step")
+    model, plan = step.model, step.plan
     stages = framework.cut(model, plan.pipeline)
-    work = [_stage_work(model, seq_len, plan, framework, rates, stage) for stage in stages]
+    work = [_stage_work(step, framework, rates, stage) for stage in stages]
     products, attention, moved, messages = np.array(work).T
     num_params = max(rank_parameters(model, stage, plan.tensor) for stage in stages)
-    num_micro_batches = plan.num_micro_batches(num_sequences)
-    num_nodes = plan.num_devices / NODE
-    updated = num_params / (plan.data if plan.zero_stage else 1)
+    own_share = num_params / (plan.data if plan.zero_stage else 1)
+    updated = OPTIMIZER_BYTES * own_share + framework.update_bytes * num_params
     return StepWork(
         products=products,
         attention=attention,
         moved=moved,
         messages=messages,
         num_layers=np.array([float(stage.num_layers) for stage in stages]),
-        num_micro_batches=np.array(float(num_micro_batches)),
+        num_micro_batches=np.array(float(step.num_micro_batches)),
         tensor=np.array(float(plan.tensor)),
-        is_staged=np.array(plan.pipeline > 1 and num_nodes > 1),
+        is_staged=np.array(plan.pipeline > 1 and plan.num_devices > NODE),
         is_wide=np.array(plan.tensor > NODE),
-        replicas=np.array(_replica_seconds(num_params, num_micro_batches, plan, framework, rates)),
-        update=np.array(
-            rates.moving(OPTIMIZER_BYTES * updated + framework.update_bytes * num_params)
-        ),
+        is_spread=np.array(Group(plan.data, plan.tensor).num_nodes > 1),
+        replicas=np.array(_replica_seconds(step, num_params, framework, rates)),
+        update=np.array(rates.moving(updated)),
     )
 
 
 def _stage_work(
-    model: ModelConfig,
-    seq_len: int,
-    plan: Plan,
-    framework: Framework,
-    rates: Rates,
-    stage: Stage,
+    step: Step, framework: Framework, rates: Rates, stage: Stage
 ) -> tuple[float, float, float, float]:
     """Products, attention, moved bytes and messages of a micro-batch."""
-    t, tokens = plan.tensor, plan.micro_batch * seq_len
+    model, plan, tokens, t = step.model, step.plan, step.num_tokens, step.plan.tensor
     h, f, dim = model.hidden_size, model.ffn_size, model.head_dim
-    heads = model.num_heads + 2 * model.num_kv_heads
+    queries, keys = model.num_heads * dim, model.num_kv_heads * dim
     layer = (
-        rates.linear(tokens, h, heads * dim // t)
-        + rates.linear(tokens, model.num_heads * dim // t, h)
+        rates.linear(tokens, h, (queries + 2 * keys) // t)
+        + rates.linear(tokens, queries // t, h)
         + rates.linear(tokens, h, 2 * f // t)
         + rates.linear(tokens, f // t, h)
     )
-    attention = rates.attention(plan.micro_batch, seq_len, model.num_heads // t, dim)
-    layer_bytes = 3 * BF16_BYTES * tokens * (10 * h + 3 * f + 3 * (model.num_heads + model.num_kv_heads) * dim) / t
+    attention = rates.attention(plan.micro_batch, step.seq_len, model.num_heads // t, dim)
+    numbers = 10 * h + 3 * f + 3 * (queries + keys)  # as in `step_parts`, and rotations
+    moved_bytes = 3 * BF16_BYTES * tokens * numbers / t
     sums = framework.sum_bytes * rank_parameters(model, stage, t)
-    hidden, ranks = BF16_BYTES * tokens * h, Group(t)
-    messages = GATHERS * rates.collective("all_gather", hidden, ranks)
-    messages += SCATTERS * rates.collective("reduce_scatter", hidden, ranks)
-    border = 2 * rates.to_next_stage(hidden / t) if plan.pipeline > 1 else 0.0
+    messages = GATHERS * rates.collective("all_gather", step.hidden_bytes, Group(t))
+    messages += SCATTERS * rates.collective("reduce_scatter", step.hidden_bytes, Group(t))
+    border = 2 * rates.to_next_stage(step.hidden_bytes / t, plan.data * t)
     head = stage.has_head * rates.linear(tokens, h, model.vocab_size // t)
     loss = stage.has_loss * framework.loss_bytes * tokens * model.vocab_size / t
     n = stage.num_layers
-    moved = n * rates.moving(layer_bytes, KERNELS) + rates.moving(sums + loss)
-    return n * layer + head, n * attention, moved, n * messages + border
+    moved = n * rates.moving(moved_bytes, KERNELS) + rates.moving(sums + loss)
+    return n * layer + head, n * attention, moved, n * messages + border * (plan.pipeline > 1)
 
 
-def _replica_seconds(
-    num_params: int, num_micro_batches: int, plan: Plan, framework: Framework, rates: Rates
-) -> float:
+def _replica_seconds(step: Step, num_params: int, framework: Framework, rates: Rates) -> float:
     """Messages between the replicas of the fullest stage in a step."""
-    replicas = Group(plan.data, plan.tensor)
+    plan, m = step.plan, step.num_micro_batches
 
     def sent(name: str, bytes_each: int) -> float:
-        return rates.collective(name, bytes_each * num_params, replicas)
+        return rates.collective(name, bytes_each * num_params, Group(plan.data, plan.tensor))
 
     whole = sent("all_reduce", FP32_BYTES)
-    if not plan.zero_stage:
-        return whole
     scatter, gather = sent("reduce_scatter", FP32_BYTES), sent("all_gather", BF16_BYTES)
-    return {
-        1: (whole if framework.is_summed_whole else scatter) + gather,
-        2: num_micro_batches * scatter + gather,
-        3: num_micro_batches * (scatter + 2 * gather),
-    }[plan.zero_stage]
+    return (
+        whole,
+        (whole if framework.is_summed_whole else scatter) + gather,
+        m * scatter + gather,
+        m * (scatter + 2 * gather),
+    )[plan.zero_stage]
 
 
 def stacked(works: Sequence[StepWork]) -> StepWork:

@@ -32,10 +32,8 @@ def fit(predict: Callable[[Array], Array], measured: Array, start: Sequence[floa
     wanted, logs = np.log(measured), np.log(np.array(start, dtype=float))
     damping, left = 1e-3, _left(predict, logs, wanted)
     for _ in range(MOST_STEPS):
-        slopes = np.stack(
-            [(_left(predict, logs + each, wanted) - left) / TINY for each in TINY * np.eye(len(logs))],
-            axis=1,
-        )
+        moved = [_left(predict, logs + each, wanted) for each in TINY * np.eye(len(logs))]
+        slopes = (np.stack(moved, axis=1) - left[:, None]) / TINY
         weighted = slopes.T * np.minimum(1, FAR / np.maximum(np.abs(left), FAR))
         curvature = weighted @ slopes
         damped = curvature + np.diag(damping * np.diag(curvature) + 1e-9)
@@ -47,11 +45,13 @@ def fit(predict: Callable[[Array], Array], measured: Array, start: Sequence[floa
             logs, left, damping = logs + step, then, damping / 3
         if np.abs(step).max() < TINY:
             break
-    return np.exp(logs)
+    constants: Array = np.exp(logs)
+    return constants
 
 
 def _left(predict: Callable[[Array], Array], logs: Array, wanted: Array) -> Array:
-    return np.log(predict(np.exp(logs))) - wanted
+    left: Array = np.log(predict(np.exp(logs))) - wanted
+    return left
 
 
 def _cost(left: Array) -> float:

@@ -5,8 +5,8 @@ autograd keeps, for every micro-batch in flight, at the fullest of the moments o
 framework adds has a name each: copies and buffers that its code makes, none of it fitted. So a plan
 *fits* if both together do, *does not* if the first alone is too much, and *may fit* in between.
 
-    >>> model, plan = preset("Llama-3-8B"), Plan(data=2, pipeline=4, zero_stage=1)
-    >>> memory = nanotron_memory(model, 4096, 256, plan, 0)
+    >>> plan = Plan(data=2, pipeline=4, zero_stage=1)
+    >>> memory = nanotron_memory(Step(preset("Llama-3-8B"), 4096, 256, plan), stage=0)
     >>> round(memory.at_least / 2**30, 1), memory.verdict(60 * 2**30)
     (52.1, 'fits')
 """
@@ -22,8 +22,8 @@ from course_utils.formulas.stage_cut import (
     cut_evenly,
     layer_matrices,
     rank_parameters,
-    require_plain,
 )
+from course_utils.formulas.step import Step
 
 RECIPE = "bf16-fp32-gradients"
 BF16_BYTES, FP32_BYTES = 2, 4
@@ -79,33 +79,22 @@ def nanotron_layer_bytes(model: ModelConfig, seq_len: int) -> int:
     return kept + BF16_BYTES * copied * model.head_dim * seq_len
 
 
-def nanotron_memory(
-    model: ModelConfig, seq_len: int, num_sequences: int, plan: Plan, stage: int
-) -> RankMemory:
-    """A rank of nanotron's: 1F1B, sequence parallelism, DDP or ZeRO-1, nothing runs again.
-
-    Args:
-        model: A Llama.
-        seq_len: Tokens of a sequence.
-        num_sequences: Of a step, on all devices.
-        plan: How they are spread.
-        stage: Which stage the rank is on.
-    """
-    require_plain(model)
+def nanotron_memory(step: Step, stage: int) -> RankMemory:
+    """A rank of nanotron's: 1F1B, sequence parallelism, DDP or ZeRO-1, nothing runs again."""
+    model, plan = step.model, step.plan
     own = cut_by_cost(model, plan.pipeline)[stage]
-    t, tokens = plan.tensor, plan.micro_batch * seq_len
-    hidden = BF16_BYTES * tokens * model.hidden_size
-    num_params = rank_parameters(model, own, t)
+    num_params = rank_parameters(model, own, plan.tensor)
     weights = BF16_BYTES * num_params
-    layers = plan.micro_batch * own.num_layers * (nanotron_layer_bytes(model, seq_len) // t)
-    ends = 2 * hidden // t if own.has_head else 0
+    layer = nanotron_layer_bytes(model, step.seq_len) // plan.tensor
+    layers = plan.micro_batch * own.num_layers * layer
+    ends = 2 * step.hidden_bytes // plan.tensor if own.has_head else 0
     state = rank_state(num_params, plan)
     is_ddp, is_sharded = plan.data > 1 and not plan.zero_stage, plan.data > 1 and plan.zero_stage
     state["buckets of DDP"] = weights if is_ddp else 0
     kept = state | {
-        "activations": _in_flight(plan, num_sequences, stage) * (layers + ends),
-        "logits": 2 * FP32_BYTES * tokens * model.vocab_size // t if own.has_head else 0,
-        "gathered tokens": 2 * hidden if t > 1 else 0,
+        "activations": _in_flight(step, stage) * (layers + ends),
+        "logits": own.has_head * _logits(step, 2 * FP32_BYTES),
+        "gathered tokens": 2 * step.hidden_bytes if plan.tensor > 1 else 0,
     }
     gathered = weights if is_sharded else 0
     after_forward = sum(kept.values())
@@ -118,32 +107,33 @@ def nanotron_memory(
     )
 
 
-def megatron_memory(
-    model: ModelConfig, seq_len: int, num_sequences: int, plan: Plan, stage: int
-) -> RankMemory:
+def megatron_memory(step: Step, stage: int) -> RankMemory:
     """A rank of Megatron-LM's with Transformer Engine: as `nanotron_memory`, but for what it keeps.
 
     The gate is fused, the loss keeps logits in bf16. Transformer Engine (since 2.3) keeps one bf16
     tensor of the shape of each weight matrix, in the place of a gradient that went into fp32.
     """
-    require_plain(model)
+    model, plan = step.model, step.plan
     own = cut_evenly(model, plan.pipeline)[stage]
-    t, tokens = plan.tensor, plan.micro_batch * seq_len
-    fused = RunConfig(seq_len=seq_len, kernels=Kernels(is_gate_fused=True))
-    layer = plan.micro_batch * (sum(layer_saved_bytes(model, fused).values()) // t)
-    logits = BF16_BYTES * tokens * model.vocab_size // t if own.has_head else 0
-    state = rank_state(rank_parameters(model, own, t), plan)
-    kept = state | {
-        "activations": _in_flight(plan, num_sequences, stage) * own.num_layers * layer,
-        "logits": logits,
+    fused = RunConfig(seq_len=step.seq_len, kernels=Kernels(is_gate_fused=True))
+    layer = plan.micro_batch * (sum(layer_saved_bytes(model, fused).values()) // plan.tensor)
+    kept = rank_state(rank_parameters(model, own, plan.tensor), plan) | {
+        "activations": _in_flight(step, stage) * own.num_layers * layer,
+        "logits": own.has_head * _logits(step, BF16_BYTES),
     }
-    head = model.vocab_size * model.hidden_size if own.has_head else 0
-    stand_ins = BF16_BYTES * (layer_matrices(model) + head) // t
-    gate_and_up = 2 * BF16_BYTES * tokens * model.ffn_size // t
-    added = {"stand-ins for gradients": stand_ins, "gradient of gate and up": gate_and_up}
+    head = own.has_head * model.vocab_size * model.hidden_size
+    gate_and_up = 2 * BF16_BYTES * step.num_tokens * model.ffn_size
+    added = {
+        "stand-ins for gradients": BF16_BYTES * (layer_matrices(model) + head) // plan.tensor,
+        "gradient of gate and up": gate_and_up // plan.tensor,
+    }
     return RankMemory(kept, sum(kept.values()), added)
 
 
-def _in_flight(plan: Plan, num_sequences: int, stage: int) -> int:
+def _in_flight(step: Step, stage: int) -> int:
     """Micro-batches that a stage holds at once, with 1F1B."""
-    return min(plan.num_micro_batches(num_sequences), plan.pipeline - stage)
+    return min(step.num_micro_batches, step.plan.pipeline - stage)
+
+
+def _logits(step: Step, bytes_each: int) -> int:
+    return bytes_each * step.num_tokens * step.model.vocab_size // step.plan.tensor

@@ -4,7 +4,8 @@ Embedding, layers, last norm, head and loss are blocks in a row; a stage has som
 
     >>> [stage.num_layers for stage in cut_by_cost(preset("Llama-3.2-1B"), 2)]
     [10, 6]
-    >>> sum(rank_parameters(preset("Llama-3-8B"), each, 1) for each in cut_evenly(preset("Llama-3-8B"), 4))
+    >>> model = preset("Llama-3-8B")
+    >>> sum(rank_parameters(model, stage, 1) for stage in cut_evenly(model, 4))
     8030261248
 """
 
@@ -37,18 +38,6 @@ class Stage:
     has_norm: bool = False
     has_head: bool = False
     has_loss: bool = False
-
-
-def require_plain(model: ModelConfig) -> None:
-    """Refuse by name what the model of a step does not know.
-
-    Raises:
-        ValueError: If the model has latent attention or experts.
-    """
-    if model.latent_attention is not None:
-        raise ValueError("latent attention is not in this model of a step: no measured row has it")
-    if model.experts is not None:
-        raise ValueError("experts are not in this model of a step: no measured row has them")
 
 
 def cut_evenly(model: ModelConfig, num_stages: int) -> list[Stage]:

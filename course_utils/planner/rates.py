@@ -17,7 +17,6 @@ OF_PLAYBOOK = {
     "all_gather": "AllGather",
     "reduce_scatter": "ReduceScatter",
 }
-TO_NEXT_STAGE = Group(2)
 
 Shape = tuple[int, ...]
 
@@ -37,24 +36,33 @@ def bus_bytes_per_second(name: str) -> dict[int, float]:
     }
 
 
+class Links(Protocol):
+    """What carries messages."""
+
+    def seconds(self, name: str, num_bytes: float, group: Group) -> float:
+        """Of a collective, or of ``p2p``, in a group."""
+
+
 @dataclass(frozen=True)
 class ClusterRates:
-    """One rate for each kind of work, links by the nodes that a group spans.
+    """One rate for each kind of work.
 
     Attributes:
         machine: A device's rates.
+        links: What carries messages.
     """
 
     machine: Machine
+    links: Links
 
     def linear(self, num_tokens: int, inner: int, outer: int) -> float:
         """Three products at the rate that large ones reach."""
         return 6 * num_tokens * inner * outer / self.machine.matmul_flops_per_second
 
     def attention(self, num_sequences: int, seq_len: int, num_heads: int, head_dim: int) -> float:
-        """Half of the square, forward and 2.5 times backward, as many times longer as llm-foundry's.
+        """Half of the square, forward and 2.5 times backward, with llm-foundry's constant.
 
-        The Playbook's rows cannot tell it from kernels that move bytes: both grow alike.
+        The Playbook's rows cannot tell attention from kernels that move bytes: both grow alike.
         """
         flops = 7 * num_sequences * seq_len**2 * num_heads * head_dim
         return self.machine.attention * flops / self.machine.peak_flops_per_second
@@ -64,24 +72,12 @@ class ClusterRates:
         return num_bytes / self.machine.memory_bytes_per_second
 
     def collective(self, name: str, num_bytes: float, group: Group) -> float:
-        """At the bandwidth that was measured on so many nodes, or on the next number of them."""
-        measured = bus_bytes_per_second(name)
-        nodes = min(n for n in measured if n >= min(group.num_nodes, max(measured)))
-        return ring_share(name, group.num_ranks) * num_bytes / measured[nodes]
+        """As the links carry it."""
+        return self.links.seconds(name, num_bytes, group) if group.num_ranks > 1 else 0.0
 
-    def to_next_stage(self, _num_bytes: float) -> float:
-        """Not counted: with it no prediction of the Playbook's rows came nearer."""
-        return 0.0
-
-
-H100_CLUSTER = ClusterRates(machine_of("H100-SXM", num_devices=NODE))
-
-
-class Links(Protocol):
-    """What carries messages."""
-
-    def seconds(self, name: str, num_bytes: float, group: Group) -> float:
-        """Of a collective, or of ``p2p``, in a group."""
+    def to_next_stage(self, num_bytes: float, stride: int) -> float:
+        """As the links carry it."""
+        return self.links.seconds("p2p", num_bytes, Group(2, stride))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,12 +123,12 @@ class ShapeRates:
         return num_bytes / self.memory_bytes_per_second + num_kernels * self.kernel_seconds
 
     def collective(self, name: str, num_bytes: float, group: Group) -> float:
-        """As the links of the node carry it."""
+        """As the links carry it."""
         return self.links.seconds(name, num_bytes, group) if group.num_ranks > 1 else 0.0
 
-    def to_next_stage(self, num_bytes: float) -> float:
-        """As the links of the node carry it."""
-        return self.links.seconds("p2p", num_bytes, TO_NEXT_STAGE)
+    def to_next_stage(self, num_bytes: float, stride: int) -> float:
+        """As the links carry it."""
+        return self.links.seconds("p2p", num_bytes, Group(2, stride))
 
 
 def nearest(measured: Mapping[Shape, float], shape: Shape) -> float:
@@ -185,18 +181,26 @@ def _links() -> dict[tuple[str, str, str], dict[str, str]]:
 
 
 @dataclass(frozen=True)
-class NcclLinks:
-    """The links of H100s: in a node by size, beyond it by the nodes that a group spans."""
+class H100Links:
+    """The links of H100s: in a node by size, beyond it by the nodes that a group spans.
 
-    beyond: ClusterRates
+    The table of nodes has rings of all devices. Where other groups lie between the ranks of one,
+    their rings share the adapters, and each has the rate over the square root of their number: it
+    lies between none of the loss and all of it, as the Playbook's rows do.
+    """
 
     def seconds(self, name: str, num_bytes: float, group: Group) -> float:
-        """Of the size that is nearest, at the rate that it reached; stages as gathers do."""
-        if group.num_nodes > 1:
-            return self.beyond.collective(name, num_bytes, group)
-        op, ranks = ("all_gather", 2) if name == "p2p" else (name, group.num_ranks)
-        rate = nearest(_nccl()[op, min(ranks, NODE)], (round(num_bytes),))
-        return (1.0 if name == "p2p" else ring_share(name, group.num_ranks)) * num_bytes / rate
+        """At the rate of the nearest size, or on so many nodes; to a stage as a gather of two."""
+        if name == "p2p":
+            return 2 * self.seconds("all_gather", num_bytes, group)
+        if group.num_nodes == 1:
+            rate = nearest(_nccl()[name, group.num_ranks], (round(num_bytes),))
+        else:
+            measured = bus_bytes_per_second(name)
+            nodes = min(group.num_nodes, max(measured))
+            rate = measured[min(each for each in measured if each >= nodes)]
+            rate /= math.sqrt(min(group.stride, NODE))
+        return ring_share(name, group.num_ranks) * num_bytes / rate
 
 
 @functools.cache
@@ -207,6 +211,9 @@ def _nccl() -> dict[tuple[str, int], dict[Shape, float]]:
         sizes = found.setdefault((row["op"], int(row["gpus"])), {})
         sizes[int(row["bytes"]),] = GIGA * float(row["busbw_gb_s"])
     return found
+
+
+H100_CLUSTER = ClusterRates(machine_of("H100-SXM", num_devices=NODE), H100Links())
 
 
 @functools.cache
@@ -228,7 +235,7 @@ def h100_rates() -> ShapeRates:
         attention_rates=attention,
         memory_bytes_per_second=H100_CLUSTER.machine.memory_bytes_per_second,
         kernel_seconds=0.0,
-        links=NcclLinks(H100_CLUSTER),
+        links=H100_CLUSTER.links,
     )
 
 

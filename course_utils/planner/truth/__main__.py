@@ -1,11 +1,11 @@
-"""Print how far the planner is from measured runs, goal by goal; with ``--write`` keep the table."""
+"""Print how far the planner is from measured runs, goal by goal; ``--write`` keeps the table."""
 
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
 from course_utils.planner.truth.figures import Line, as_text, read, write
-from course_utils.planner.truth.measures import MODEL, Measure, measures
+from course_utils.planner.truth.measures import Measure, measures
 
 TABLE = Path(__file__).with_name("table.csv")
 TREES = Path(__file__).with_name("boosted_trees.csv")
@@ -16,10 +16,10 @@ def text(each: Measure, lines: list[Line]) -> Iterator[str]:
     """A paragraph of the table."""
     yield f"{each.on}; class: {each.rule}"
     yield from map(as_text, lines)
-    (model,) = (line for line in lines if line.by == MODEL)
     for goal in each.wanted():
-        of_all, of_class = ("yes" if goal.is_met(x) else "no" for x in (model.of_all, model.of_class))
-        yield f"      goal: {goal}. Met on all rows: {of_all}; on the class: {of_class}"
+        met = [goal.is_met(figures) for figures in (lines[0].of_all, lines[0].of_class)]
+        all_rows, of_class = ("yes" if each else "no" for each in met)
+        yield f"      goal: {goal}. Met on all rows: {all_rows}; on the class: {of_class}"
 
 
 def main() -> None:
@@ -27,8 +27,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="course_utils.planner.truth", description=__doc__)
     parser.add_argument("--write", action="store_true", help=f"write {TABLE.name}")
     arguments = parser.parse_args()
-    trees = read(TREES) if TREES.exists() else []
     computed: list[Line] = []
+    trees = read(TREES)
     print(f"errors in per cent{'':13}rows{COLUMNS}   | the same of the class")
     for each in measures():
         lines = list(each.lines())

@@ -30,34 +30,32 @@ def held_out(runs: Sequence[PlaybookRun], predict: Predict) -> Array:
 
 def seconds_at_peak(runs: Sequence[PlaybookRun]) -> Array:
     """Seconds of each step if devices reached their peak, FLOPs as the Playbook counts them."""
-    return np.array(
-        [
-            (6e9 * run.counted_params + 12 * run.num_layers * run.hidden_size * run.seq_len)
-            * (run.num_sequences * run.seq_len / run.num_devices / PEAK)
-            for run in runs
-        ]
-    )
+    seconds = []
+    for run in runs:
+        attention = 12 * run.num_layers * run.hidden_size * run.seq_len
+        num_tokens = run.num_sequences * run.seq_len / run.num_devices
+        seconds.append((6e9 * run.counted_params + attention) * num_tokens / PEAK)
+    return np.array(seconds)
 
 
 def features(runs: Sequence[PlaybookRun]) -> Array:
     """Powers of two of sizes and layout, a row for each run."""
-    return np.log2(
+    rows = [
         [
-            [
-                run.num_layers,
-                run.hidden_size,
-                run.num_layers * run.hidden_size**2,
-                run.nodes,
-                run.data,
-                run.pipeline,
-                run.tensor,
-                run.zero_stage + 1,
-                run.micro_batch,
-                run.num_micro_batches,
-            ]
-            for run in runs
+            run.num_layers,
+            run.hidden_size,
+            run.num_layers * run.hidden_size**2,
+            run.nodes,
+            run.data,
+            run.pipeline,
+            run.tensor,
+            run.zero_stage + 1,
+            run.micro_batch,
+            run.num_micro_batches,
         ]
-    )
+        for run in runs
+    ]
+    return np.log2(np.array(rows, dtype=np.float64))
 
 
 def predictions(runs: Sequence[PlaybookRun]) -> dict[str, Array]:

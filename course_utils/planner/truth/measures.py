@@ -1,13 +1,14 @@
 """What is measured, of which rows, by whom: every line of the table, the worst first."""
 
 import functools
+import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from course_utils.formulas.cluster_step import NANOTRON, Pace, Rates, step_work
+from course_utils.formulas.cluster_step import NANOTRON, Pace, step_work
 from course_utils.formulas.rank_memory import RankMemory, nanotron_memory
 from course_utils.formulas.stage_cut import refusal
 from course_utils.planner.calibrated import held_out, settled_runs
@@ -18,15 +19,16 @@ from course_utils.planner.truth.playbook import (
     GIB,
     NODE,
     cases_of_choice,
-    tensor_ranks_first,
     model_of,
-    plan_of,
+    step_of,
+    tensor_ranks_first,
 )
 from course_utils.planner.truth.steps import held_out_steps
 from course_utils.records import one_node_runs
 from course_utils.records.sweeps import PlaybookRun, playbook_failures, playbook_runs
 
 MODEL, PRESENT, TOLD = "this model", "planner of unit 14", "this model, sleeps told"
+TWO_CONSTANTS = "two constants, as today"
 NEAREST, THEIRS = "five nearest rows", "SimuMax itself"
 GRACE = 1.02  # of the bound: the column has two decimals, and a cache may have been flushed
 MOST_NODES = 32
@@ -34,9 +36,8 @@ LIMITS = range(40, 100)  # GiB, to choose among
 ALL = "all of them"
 NOT_POLLED = "not polled by the rule of other sizes"
 
-Errors = dict[str, list[float]]
-Seconds = Callable[[], dict[str, list[float]]]
-"""Of each of the Playbook's rows, by predictor."""
+Predicted = dict[str, list[float]]
+"""By predictor, a number for each row."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +47,14 @@ class Measure:
     Attributes:
         on: What, of which rows.
         rule: Which of these rows are the class.
-        errors: By predictor, the error of each row; computed when it is called.
+        errors: By predictor, the error of each row, the judged one first; computed when called.
         is_in_class: Of each row; none given, all are.
         goals: Figures of the class with their bounds.
     """
 
     on: str
     rule: str
-    errors: Callable[[], Errors]
+    errors: Callable[[], Predicted]
     is_in_class: Callable[[], Sequence[bool]] | None = None
     goals: tuple[tuple[str, float], ...] = ()
 
@@ -75,7 +76,7 @@ def off(predicted: float, measured: float) -> float:
 
 
 @functools.cache
-def playbook_seconds() -> dict[str, list[float]]:
+def playbook_seconds() -> Predicted:
     """Seconds of each of the Playbook's rows, by predictor."""
     runs, steps = playbook_runs(), held_out_steps()
     ours = {MODEL: list(steps.seconds), TOLD: list(steps.told)}
@@ -83,7 +84,7 @@ def playbook_seconds() -> dict[str, list[float]]:
     return ours | {by: list(each) for by, each in baselines.predictions(runs).items()}
 
 
-def time_measures(seconds: Seconds) -> list[Measure]:
+def time_measures(seconds: Callable[[], Predicted]) -> list[Measure]:
     """Seconds of the Playbook's steps."""
     kinds = functools.partial(_time, seconds)
     return [
@@ -96,12 +97,15 @@ def time_measures(seconds: Seconds) -> list[Measure]:
 
 
 def _time(
-    seconds: Seconds, on: str, is_here: Callable[[PlaybookRun], bool], *goals: tuple[str, float]
+    seconds: Callable[[], Predicted],
+    on: str,
+    is_here: Callable[[PlaybookRun], bool],
+    *goals: tuple[str, float],
 ) -> Measure:
     here = [(n, run) for n, run in enumerate(playbook_runs()) if is_here(run)]
     may_be_wide = on == "tensor ranks beyond a node"
 
-    def errors() -> Errors:
+    def errors() -> Predicted:
         return {
             by: [off(each[n], run.step_seconds) for n, run in here]
             for by, each in seconds().items()
@@ -117,24 +121,40 @@ def _time(
 
 def rank_memory(run: PlaybookRun) -> RankMemory:
     """The first rank of a row."""
-    return nanotron_memory(model_of(run), run.seq_len, run.num_sequences, plan_of(run), 0)
+    return nanotron_memory(step_of(run), stage=0)
 
 
-def _memory_errors() -> Errors:
+def _gib() -> Predicted:
+    """GiB of the first rank of each of the Playbook's rows, by predictor."""
     runs = playbook_runs()
-    near = np.exp(baselines.nearest_of_other_sizes(runs, [np.log(run.memory_gib) for run in runs]))
-    predicted = {
+    near = baselines.nearest_of_other_sizes(runs, [math.log(run.memory_gib) for run in runs])
+    return {
         MODEL: [rank_memory(run).expected / GIB for run in runs],
         PRESENT: [present.rank_gib(run) for run in runs],
-        NEAREST: list(near),
-    }
-    return {
-        by: [off(gib, run.memory_gib) for gib, run in zip(each, runs, strict=True)]
-        for by, each in predicted.items()
+        NEAREST: list(np.exp(near)),
     }
 
 
-def _bound_errors() -> Errors:
+def memory_measure(gib: Callable[[], Predicted]) -> Measure:
+    """Reserved memory of the Playbook's first ranks."""
+    runs = playbook_runs()
+
+    def errors() -> Predicted:
+        return {
+            by: [off(each, run.memory_gib) for each, run in zip(predicted, runs, strict=True)]
+            for by, predicted in gib().items()
+        }
+
+    return Measure(
+        "Playbook, memory of rank 0",
+        "no tensor ranks",
+        errors,
+        lambda: [run.tensor == 1 for run in runs],
+        (("median", 3),),
+    )
+
+
+def _bound_errors() -> Predicted:
     """Zero where the bound holds, one where it does not."""
     runs = playbook_runs()
     bounds = {
@@ -151,7 +171,7 @@ def _tried() -> list[PlaybookRun]:
     return [*playbook_runs(), *playbook_failures()]
 
 
-def _verdict_errors() -> Errors:
+def _verdict_errors() -> Predicted:
     """Zero where a layout is rightly said to run or to fail, one where it is not."""
     tried = _tried()
     ran = [n < len(playbook_runs()) for n in range(len(tried))]
@@ -172,15 +192,17 @@ def _below_limit(
     gib: Sequence[float], tried: Sequence[PlaybookRun], ran: Sequence[bool]
 ) -> list[bool]:
     """Whether each is below the limit that is right most often on other sizes."""
-    limits = {}
-    for size in {run.size for run in tried}:
-        others = [
-            (each, is_run)
-            for each, run, is_run in zip(gib, tried, ran, strict=True)
-            if run.size != size
-        ]
-        limits[size] = max(LIMITS, key=lambda most, of=others: sum((x <= most) == y for x, y in of))
+    rows = list(zip(gib, (run.size for run in tried), ran, strict=True))
+    limits = {
+        left_out: _best_limit([(each, is_run) for each, size, is_run in rows if size != left_out])
+        for left_out in {run.size for run in tried}
+    }
     return [each <= limits[run.size] for each, run in zip(gib, tried, strict=True)]
+
+
+def _best_limit(rows: Sequence[tuple[float, bool]]) -> int:
+    """The limit that is right most often."""
+    return max(LIMITS, key=lambda most: sum((gib <= most) == ran for gib, ran in rows))
 
 
 def _is_in_one_list() -> list[bool]:
@@ -188,29 +210,38 @@ def _is_in_one_list() -> list[bool]:
     return [run.name not in both for run in _tried()]
 
 
-def _regret_errors() -> Errors:
-    """How much slower the chosen plan is than the best; one utilisation for all chooses none."""
-    places = {id(run): n for n, run in enumerate(playbook_runs())}
-    chosen: dict[str, Callable[[PlaybookRun], float]] = {
-        by: lambda run, of=playbook_seconds()[by]: of[places[id(run)]]
-        for by in (MODEL, PRESENT, NEAREST)
-    }
-    chosen[f"{MODEL}, no sleeps"] = lambda run: float(held_out_steps().awake[places[id(run)]])
-    chosen["tensor ranks first"] = tensor_ranks_first
+def _wishes() -> Predicted:
+    """What is to be small in the plan that is chosen; one utilisation for all chooses none."""
+    seconds = playbook_seconds()
     return {
-        by: [
-            off(min(plans, key=key).step_seconds, min(run.step_seconds for run in plans))
-            for plans in cases_of_choice()
-        ]
-        for by, key in chosen.items()
+        **{by: seconds[by] for by in (MODEL, PRESENT, NEAREST)},
+        f"{MODEL}, no sleeps": list(held_out_steps().awake),
+        "tensor ranks first": [tensor_ranks_first(run) for run in playbook_runs()],
     }
+
+
+def regret_measure(wishes: Callable[[], Predicted]) -> Measure:
+    """How much slower the chosen one of the Playbook's measured plans is than the fastest."""
+    places, cases = {id(run): n for n, run in enumerate(playbook_runs())}, cases_of_choice()
+
+    def regret(plans: list[PlaybookRun], wish: list[float]) -> float:
+        chosen = min(plans, key=lambda run: wish[places[id(run)]])
+        return off(chosen.step_seconds, min(run.step_seconds for run in plans))
+
+    return Measure(
+        "Playbook, regret of the plan that is chosen",
+        "at most 32 nodes",
+        lambda: {by: [regret(plans, wish) for plans in cases] for by, wish in wishes().items()},
+        lambda: [plans[0].nodes <= MOST_NODES for plans in cases],
+        (("median", 2), ("second_worst", 10)),
+    )
 
 
 def simumax_memory() -> Measure:
     """Ranks of Megatron-LM on B200, nothing fitted."""
     ranks = simumax.measured_ranks()
 
-    def errors() -> Errors:
+    def errors() -> Predicted:
         return {
             MODEL: [off(simumax.rank_gib(run, stage), gib) for run, stage, gib in ranks],
             THEIRS: [run.simulated_memory_percent / 100 for run, _, _ in ranks],
@@ -229,7 +260,7 @@ def rates_alone(device: str, *goals: tuple[str, float]) -> Measure:
     """Steps of Megatron-LM from tables of rates."""
     runs = simumax.timed_runs(device)
 
-    def errors() -> Errors:
+    def errors() -> Predicted:
         rates = simumax_rates(device)
         predicted = [simumax.step_seconds(run, rates) for run in runs]
         measured = [simumax.measured_seconds(run) for run in runs]
@@ -244,15 +275,13 @@ def rates_alone(device: str, *goals: tuple[str, float]) -> Measure:
 def _rates_alone_on_h100() -> Measure:
     runs = [run for run in playbook_runs() if run.nodes == 1]
 
-    def seconds(run: PlaybookRun, rates: Rates) -> float:
-        model, plan = model_of(run), plan_of(run)
-        work = step_work(model, run.seq_len, run.num_sequences, plan, NANOTRON, rates)
-        return float(work.seconds(Pace()))
+    def seconds(run: PlaybookRun) -> float:
+        return float(step_work(step_of(run), NANOTRON, h100_rates()).seconds(Pace()))
 
     return Measure(
         "rates alone, seconds of a step, 8 × H100, Playbook",
         "no tensor ranks",
-        lambda: {MODEL: [off(seconds(run, h100_rates()), run.step_seconds) for run in runs]},
+        lambda: {MODEL: [off(seconds(run), run.step_seconds) for run in runs]},
         lambda: [run.tensor == 1 for run in runs],
     )
 
@@ -264,10 +293,10 @@ def _foundry(device: str, *goals: tuple[str, float]) -> Measure:
     def of_other_models(size: str) -> float:
         return statistics.median(run.published_mfu_percent for run in runs if run.model != size)
 
-    def errors() -> Errors:
+    def errors() -> Predicted:
         ours = held_out(runs) | held_out(settled_runs(device))
         one_mfu = [off(of_other_models(run.model), run.published_mfu_percent) for run in runs]
-        return {MODEL: [ours[run] for run in runs], "one MFU": one_mfu}
+        return {TWO_CONSTANTS: [ours[run] for run in runs], "one MFU": one_mfu}
 
     return Measure(
         f"llm-foundry, tokens a second, 8 × {device}",
@@ -280,24 +309,10 @@ def _foundry(device: str, *goals: tuple[str, float]) -> Measure:
 
 def measures() -> list[Measure]:
     """All of them, in the order of the table."""
-    rows = playbook_runs()
-    alone = [run.tensor == 1 for run in rows]
     return [
         *time_measures(playbook_seconds),
-        Measure(
-            "Playbook, regret of the plan that is chosen",
-            "at most 32 nodes",
-            _regret_errors,
-            lambda: [plans[0].nodes <= MOST_NODES for plans in cases_of_choice()],
-            (("median", 2), ("second_worst", 10)),
-        ),
-        Measure(
-            "Playbook, memory of rank 0",
-            "no tensor ranks",
-            _memory_errors,
-            lambda: alone,
-            (("median", 3),),
-        ),
+        regret_measure(_wishes),
+        memory_measure(_gib),
         Measure(
             "Playbook, the bound on memory holds",
             ALL,

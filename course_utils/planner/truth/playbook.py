@@ -3,6 +3,7 @@
 import functools
 
 from course_utils.configs import ModelConfig, Plan
+from course_utils.formulas.step import Step
 from course_utils.records.sweeps import PlaybookRun, playbook_runs
 
 GIB = 2**30
@@ -42,6 +43,11 @@ def plan_of(run: PlaybookRun) -> Plan:
     )
 
 
+def step_of(run: PlaybookRun) -> Step:
+    """A row as a step."""
+    return Step(model_of(run), run.seq_len, run.num_sequences, plan_of(run))
+
+
 def cases_of_choice() -> list[list[PlaybookRun]]:
     """Measured plans of one model on so many nodes, where there are some to choose among.
 
@@ -55,6 +61,6 @@ def cases_of_choice() -> list[list[PlaybookRun]]:
 
 
 def tensor_ranks_first(run: PlaybookRun) -> float:
-    """The Playbook's first advice, the least number first: tensor ranks to a node, then replicas."""
+    """The Playbook's first advice, least number first: tensor ranks to a node, then replicas."""
     ranks = -run.tensor if run.tensor <= NODE else run.tensor
     return ranks + run.pipeline / 1e3 - run.micro_batch / 1e6

@@ -9,6 +9,7 @@ from dataclasses import replace
 from course_utils.configs import ModelConfig, Plan
 from course_utils.formulas.cluster_step import MEGATRON, Pace, Rates, step_work
 from course_utils.formulas.rank_memory import megatron_memory
+from course_utils.formulas.step import Step
 from course_utils.planner.truth.playbook import GIB
 from course_utils.records.sweeps import SimuMaxRun, simumax_runs
 
@@ -43,9 +44,7 @@ def model_of(run: SimuMaxRun) -> ModelConfig:
 
 def plan_of(run: SimuMaxRun) -> Plan:
     """A run's layout; context ranks shard the optimizer as replicas do."""
-    return Plan(
-        data=run.data * run.context, tensor=run.tensor, pipeline=run.pipeline, zero_stage=1
-    )
+    return Plan(data=run.data * run.context, tensor=run.tensor, pipeline=run.pipeline, zero_stage=1)
 
 
 def measured_seconds(run: SimuMaxRun) -> float:
@@ -71,11 +70,15 @@ def timed_runs(device: str) -> list[SimuMaxRun]:
     ]
 
 
+def step_of(run: SimuMaxRun) -> Step:
+    """A run as a step of its own tokens, where context ranks share a sequence."""
+    sequences = run.num_micro_batches * plan_of(run).data
+    return Step(model_of(run), run.seq_len // run.context, sequences, plan_of(run))
+
+
 def step_seconds(run: SimuMaxRun, rates: Rates) -> float:
     """Seconds of a step from rates alone: no constant is fitted on a run."""
-    sequences = run.num_micro_batches * run.data
-    work = step_work(model_of(run), run.seq_len, sequences, plan_of(run), MEGATRON, rates)
-    return float(work.seconds(Pace()))
+    return float(step_work(step_of(run), MEGATRON, rates).seconds(Pace()))
 
 
 def measured_ranks() -> list[tuple[SimuMaxRun, int, float]]:
@@ -90,7 +93,4 @@ def measured_ranks() -> list[tuple[SimuMaxRun, int, float]]:
 
 def rank_gib(run: SimuMaxRun, stage: int) -> float:
     """GiB of a rank, nothing fitted."""
-    sequences = run.num_micro_batches * plan_of(run).data
-    own_tokens = run.seq_len // run.context
-    memory = megatron_memory(model_of(run), own_tokens, sequences, plan_of(run), stage)
-    return memory.expected / GIB
+    return megatron_memory(step_of(run), stage).expected / GIB

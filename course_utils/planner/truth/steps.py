@@ -16,14 +16,14 @@ from course_utils.formulas.cluster_step import NANOTRON, Pace, StepWork, stacked
 from course_utils.formulas.least_squares import fit
 from course_utils.planner.rates import H100_CLUSTER
 from course_utils.planner.truth.baselines import NUM_NEAREST, features, mean_of_nearest
-from course_utils.planner.truth.playbook import model_of, plan_of
+from course_utils.planner.truth.playbook import step_of
 from course_utils.records.sweeps import playbook_runs
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-START = Pace(elementwise=3, launch=4e-3, turn=2e-3, hop=0.4e-3)
-SETTLED_NODES = 8  # beyond them the network's luck of a single step is larger than the constants
+START = Pace(elementwise=3, launch=4e-3, turn=2e-3, hop=0.4e-3, replicas=0.7)
+SETTLED_NODES = 16  # beyond them a single step says more of the network's luck than of constants
 SLEEP_SECONDS = 0.1
 # Of a micro-batch: two tensors forward and one back, two messages of shapes each, are six at most
 # at a border of two stages, twice that on a stage between two others.
@@ -54,14 +54,7 @@ class HeldOut:
 @functools.cache
 def playbook_work() -> StepWork:
     """The work of all rows."""
-    return stacked(
-        [
-            step_work(
-                model_of(run), run.seq_len, run.num_sequences, plan_of(run), NANOTRON, H100_CLUSTER
-            )
-            for run in playbook_runs()
-        ]
-    )
+    return stacked([step_work(step_of(run), NANOTRON, H100_CLUSTER) for run in playbook_runs()])
 
 
 def only(work: StepWork, rows: Mask) -> StepWork:
@@ -91,7 +84,8 @@ def sleep_seconds() -> Array:
     """Seconds that a step sleeps, if it is polled."""
     stages = np.array([run.pipeline for run in playbook_runs()])
     sleeps = np.where(stages == 2, SLEEPS_OF_TWO, SLEEPS_OF_MORE) * (stages > 1)
-    return SLEEP_SECONDS * sleeps * (playbook_work().num_micro_batches + stages - 1)
+    seconds: Array = SLEEP_SECONDS * sleeps * (playbook_work().num_micro_batches + stages - 1)
+    return seconds
 
 
 def fitted(seen: Mask) -> tuple[Pace, Mask]:
@@ -102,11 +96,15 @@ def fitted(seen: Mask) -> tuple[Pace, Mask]:
     polled, pace = np.zeros(len(runs), bool), START
     for _ in range(ROUNDS):
         used = settled & ~polled
-        part = only(work, used)
-        pace = Pace(*fit(lambda each, of=part: of.seconds(Pace(*each)), measured[used], START))
+        pace = pace_of(only(work, used), measured[used])
         awake = work.seconds(pace)
         polled = _nearer(awake + sleep_seconds(), awake, measured)
     return pace, polled & seen
+
+
+def pace_of(work: StepWork, measured: Array) -> Pace:
+    """The constants of some rows."""
+    return Pace(*fit(lambda constants: work.seconds(Pace(*constants)), measured, START))
 
 
 def _nearer(one: Array, other: Array, measured: Array) -> Mask:

@@ -1,7 +1,7 @@
 """Lines of boosted trees for the planner's table, grown by a library that the course goes without.
 
-    python -m pip install scikit-learn==1.9.1
-    python -m tests.course_utils.planner.boosted_trees
+python -m pip install scikit-learn==1.9.1
+python -m tests.course_utils.planner.boosted_trees
 """
 
 import numpy as np
@@ -10,23 +10,35 @@ from sklearn.ensemble import GradientBoostingRegressor
 from course_utils.planner.truth.__main__ import TREES
 from course_utils.planner.truth.baselines import features, held_out, seconds_at_peak
 from course_utils.planner.truth.figures import write
-from course_utils.planner.truth.measures import time_measures
+from course_utils.planner.truth.measures import memory_measure, regret_measure, time_measures
 from course_utils.records.sweeps import playbook_runs
 
 SIZES = {"n_estimators": 300, "max_depth": 4, "learning_rate": 0.08, "min_samples_leaf": 5}
+RUNS = playbook_runs()
 
 
-def main():
-    runs = playbook_runs()
-    at_peak, places = seconds_at_peak(runs), features(runs)
-    mfu = np.log(at_peak / np.array([run.step_seconds for run in runs]))
+def grown(values):
+    """What trees on all other sizes say of each row."""
+    places = features(RUNS)
 
     def predict(seen):
         trees = GradientBoostingRegressor(**SIZES, random_state=0)
-        return at_peak / np.exp(trees.fit(places[seen], mfu[seen]).predict(places))
+        return trees.fit(places[seen], values[seen]).predict(places)
 
-    seconds = {"boosted trees": list(held_out(runs, predict))}
-    write(TREES, [line for each in time_measures(lambda: seconds) for line in each.lines()])
+    return held_out(RUNS, predict)
+
+
+def main():
+    at_peak = seconds_at_peak(RUNS)
+    mfu = np.log(at_peak / np.array([run.step_seconds for run in RUNS]))
+    seconds = {"boosted trees": list(at_peak / np.exp(grown(mfu)))}
+    gib = np.exp(grown(np.log([run.memory_gib for run in RUNS])))
+    measures = [
+        *time_measures(lambda: seconds),
+        regret_measure(lambda: seconds),
+        memory_measure(lambda: {"boosted trees": list(gib)}),
+    ]
+    write(TREES, [line for each in measures for line in each.lines()])
     made = "# made by python -m tests.course_utils.planner.boosted_trees, scikit-learn 1.9.1\n"
     TREES.write_text(made + TREES.read_text(encoding="utf-8"), encoding="utf-8")
 
