@@ -20,16 +20,16 @@ Sources: the Ultra-Scale Playbook's sweep (`records.sweeps`); huggingface/nanotr
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from course_utils.configs import ModelConfig
+from course_utils.formulas.rates import NODE, Group, Rates
 from course_utils.formulas.stage_cut import Stage, cut_by_cost, cut_evenly, rank_parameters
 from course_utils.formulas.step import Step
 
-NODE = 8  # devices
 BF16_BYTES, FP32_BYTES = 2, 4
 OPTIMIZER_BYTES = 28  # of a parameter that a rank updates: as in `formulas.plan`
 GATHERS, SCATTERS = 6, 4  # of a layer: two of each forward; backward two, and two inputs anew
@@ -38,49 +38,11 @@ KERNELS = 12  # of a layer that only move bytes, backward included
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Group:
-    """Ranks that send to each other.
-
-    Attributes:
-        num_ranks: How many.
-        stride: Devices from one of them to the next.
-    """
-
-    num_ranks: int
-    stride: int = 1
-
-    @property
-    def num_nodes(self) -> int:
-        """Nodes that it spans."""
-        return max(1, self.num_ranks * self.stride // NODE)
-
-
-class Rates(Protocol):
-    """What devices and links reach: seconds of each kind of work."""
-
-    def linear(self, num_tokens: int, inner: int, outer: int) -> float:
-        """A matrix product, the gradients of its input and of its weight."""
-
-    def attention(self, num_sequences: int, seq_len: int, num_heads: int, head_dim: int) -> float:
-        """Causal attention, forward and backward."""
-
-    def moving(self, num_bytes: float, num_kernels: int = 0) -> float:
-        """Kernels that only move bytes."""
-
-    def collective(self, name: str, num_bytes: float, group: Group) -> float:
-        """``all_reduce``, ``all_gather`` or ``reduce_scatter`` of so many bytes."""
-
-    def to_next_stage(self, num_bytes: float, stride: int) -> float:
-        """A hidden state to the next stage, so many devices away."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Framework:
     """What of a step is a framework's choice.
 
     Attributes:
-        name: Of the framework.
         cut: Which blocks lie on which stage.
         loss_bytes: Moved for each logit.
         sum_bytes: Moved for each parameter and micro-batch, to add its gradient in fp32.
@@ -88,7 +50,6 @@ class Framework:
         is_summed_whole: Whether sharded replicas sum whole gradients, where a scatter would do.
     """
 
-    name: str
     cut: Callable[[ModelConfig, int], list[Stage]]
     loss_bytes: int
     sum_bytes: int
@@ -97,20 +58,10 @@ class Framework:
 
 
 NANOTRON = Framework(
-    name="nanotron",
-    cut=cut_by_cost,
-    loss_bytes=24,
-    sum_bytes=10,
-    update_bytes=22,
-    is_summed_whole=True,
+    cut=cut_by_cost, loss_bytes=24, sum_bytes=10, update_bytes=22, is_summed_whole=True
 )
 MEGATRON = Framework(
-    name="Megatron-LM",
-    cut=cut_evenly,
-    loss_bytes=8,
-    sum_bytes=0,
-    update_bytes=10,
-    is_summed_whole=False,
+    cut=cut_evenly, loss_bytes=8, sum_bytes=0, update_bytes=10, is_summed_whole=False
 )
 
 

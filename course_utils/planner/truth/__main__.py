@@ -4,22 +4,20 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from course_utils.planner.truth.figures import Line, as_text, read, write
-from course_utils.planner.truth.measures import Measure, measures
+from course_utils.planner.truth.figures import Line, read, verdict, write
+from course_utils.planner.truth.measures import GOALS, Measure, measures
 
 TABLE = Path(__file__).with_name("table.csv")
 TREES = Path(__file__).with_name("boosted_trees.csv")
 COLUMNS = "".join(f"{name:>8}" for name in ("median", "90 %", "in 10 %", "second", "worst"))
 
 
-def text(each: Measure, lines: list[Line]) -> Iterator[str]:
+def text(measure: Measure, lines: list[Line]) -> Iterator[str]:
     """A paragraph of the table."""
-    yield f"{each.on}; class: {each.rule}"
-    yield from map(as_text, lines)
-    for goal in each.wanted():
-        met = [goal.is_met(figures) for figures in (lines[0].of_all, lines[0].of_class)]
-        all_rows, of_class = ("yes" if each else "no" for each in met)
-        yield f"      goal: {goal}. Met on all rows: {all_rows}; on the class: {of_class}"
+    yield f"{measure.on}; class: {measure.rule}"
+    yield from map(str, lines)
+    for figure, percent in GOALS.get(measure.on, {}).items():
+        yield verdict(figure, percent, lines[0])
 
 
 def main() -> None:
@@ -29,11 +27,12 @@ def main() -> None:
     arguments = parser.parse_args()
     computed: list[Line] = []
     trees = read(TREES)
-    print(f"errors in per cent{'':13}rows{COLUMNS}   | the same of the class")
-    for each in measures():
-        lines = list(each.lines())
+    print(f"errors in per cent{'':9}  rows{COLUMNS}   | the same of the class")
+    for measure in measures():
+        lines = measure.lines()
         computed += lines
-        print(*text(each, lines + [line for line in trees if line.on == each.on]), sep="\n")
+        beside = [line for line in trees if line.on == measure.on]
+        print(*text(measure, lines + beside), sep="\n")
     if arguments.write:
         write(TABLE, computed)
 

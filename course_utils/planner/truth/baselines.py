@@ -9,90 +9,72 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from course_utils.records.sweeps import PlaybookRun
+from course_utils.records.sweeps import Run
 
 PEAK = 989e12  # by which the Playbook divides
 NUM_NEAREST = 5
+SIZES = ("num_layers", "hidden_size")
+LAYOUT = ("nodes", "data", "pipeline", "tensor", "zero_stage", "micro_batch", "num_micro_batches")
 
 Array = NDArray[np.float64]
-Predict = Callable[[NDArray[np.bool_]], Array]
-"""From the rows that may be seen to a number for each row."""
+Mask = NDArray[np.bool_]
 
 
-def held_out(runs: Sequence[PlaybookRun], predict: Predict) -> Array:
-    """The number of each row, from rows of other sizes."""
-    sizes = np.array([run.size for run in runs])
-    found = np.zeros(len(runs))
+def held_out(rows: Sequence[Run], predict: Callable[[Mask], Array]) -> Array:
+    """A number for each row, from the rows of other sizes that `predict` is shown."""
+    sizes = np.array([run.model for run in rows])
+    found = np.zeros(len(rows))
     for size in np.unique(sizes):
         found[sizes == size] = predict(sizes != size)[sizes == size]
     return found
 
 
-def seconds_at_peak(runs: Sequence[PlaybookRun]) -> Array:
+def features(rows: Sequence[Run], names: Sequence[str] = (*SIZES, *LAYOUT)) -> Array:
+    """Powers of two of sizes and layout, a row for each run; a stage of 0 counts as half."""
+    return np.array([[np.log2(getattr(run, name) or 0.5) for name in names] for run in rows])
+
+
+def seconds_at_peak(rows: Sequence[Run]) -> Array:
     """Seconds of each step if devices reached their peak, FLOPs as the Playbook counts them."""
     seconds = []
-    for run in runs:
+    for run in rows:
         attention = 12 * run.num_layers * run.hidden_size * run.seq_len
-        num_tokens = run.num_sequences * run.seq_len / run.num_devices
+        num_tokens = run.num_sequences * run.seq_len / (8 * run.nodes)
         seconds.append((6e9 * run.counted_params + attention) * num_tokens / PEAK)
     return np.array(seconds)
 
 
-def features(runs: Sequence[PlaybookRun]) -> Array:
-    """Powers of two of sizes and layout, a row for each run."""
-    rows = [
-        [
-            run.num_layers,
-            run.hidden_size,
-            run.num_layers * run.hidden_size**2,
-            run.nodes,
-            run.data,
-            run.pipeline,
-            run.tensor,
-            run.zero_stage + 1,
-            run.micro_batch,
-            run.num_micro_batches,
-        ]
-        for run in runs
-    ]
-    return np.log2(np.array(rows, dtype=np.float64))
-
-
-def predictions(runs: Sequence[PlaybookRun]) -> dict[str, Array]:
+def predictions(rows: Sequence[Run]) -> dict[str, Array]:
     """Seconds of each row by each of the baselines, held out by size."""
-    at_peak = seconds_at_peak(runs)
-    mfu = np.log(at_peak / np.array([run.step_seconds for run in runs]))
-    sizes, places = np.array([run.size for run in runs]), features(runs)
+    at_peak = seconds_at_peak(rows)
+    mfu = np.log(at_peak / np.array([run.step_seconds for run in rows]))
+    sizes = np.array([float(run.model) for run in rows])
 
-    def one_mfu(seen: NDArray[np.bool_]) -> Array:
-        return at_peak / np.exp(np.median(mfu[seen]))
-
-    def nearest_size(seen: NDArray[np.bool_]) -> Array:
+    def nearest_size(seen: Mask) -> Array:
         others = np.unique(sizes[seen])
-        near = others[np.abs(np.log(others[:, None] / sizes)).argmin(axis=0)]
-        of_size = {size: np.median(mfu[seen & (sizes == size)]) for size in others}
-        return at_peak / np.exp(np.array([of_size[size] for size in near]))
+        medians = np.array([np.median(mfu[sizes == size]) for size in others])
+        return medians[np.abs(np.log(others[:, None] / sizes)).argmin(axis=0)]
 
-    def nearest_rows(seen: NDArray[np.bool_]) -> Array:
-        return at_peak / np.exp(mean_of_nearest(places, mfu, seen, NUM_NEAREST))
+    logs = {
+        "one MFU": held_out(rows, lambda seen: np.full(len(rows), np.median(mfu[seen]))),
+        "nearest size": held_out(rows, nearest_size),
+        "five nearest rows": nearest_of_other_sizes(rows, list(mfu)),
+    }
+    return {by: at_peak / np.exp(each) for by, each in logs.items()}
 
-    methods = {"one MFU": one_mfu, "nearest size": nearest_size, "five nearest rows": nearest_rows}
-    return {name: held_out(runs, method) for name, method in methods.items()}
 
-
-def nearest_of_other_sizes(runs: Sequence[PlaybookRun], values: Sequence[float]) -> Array:
+def nearest_of_other_sizes(rows: Sequence[Run], values: Sequence[float]) -> Array:
     """Mean value of the five nearest rows of other sizes."""
-    places, known = features(runs), np.array(values, dtype=float)
-    return held_out(runs, lambda seen: mean_of_nearest(places, known, seen, NUM_NEAREST))
+    places, known = features(rows), np.array(values, dtype=float)
+    return held_out(rows, lambda seen: mean_of_nearest(places, known, seen))
 
 
-def mean_of_nearest(places: Array, values: Array, seen: NDArray[np.bool_], count: int) -> Array:
+def mean_of_nearest(places: Array, values: Array, seen: Mask) -> Array:
     """Mean value of the nearest rows that may be seen, each feature scaled by its spread."""
     scaled = places / (places.std(axis=0) + 1e-9)
-    others = np.flatnonzero(seen)
-    found = np.zeros(len(values))
+    others, found = np.flatnonzero(seen), np.zeros(len(values))
     for row, place in enumerate(scaled):
         distances = ((scaled[others] - place) ** 2).sum(axis=1)
-        nearest = np.argsort(distances, kind="stable")[:count]
+        nearest = np.argsort(distances, kind="stable")[:NUM_NEAREST]
         found[row] = values[others[nearest]].mean()
     return found

@@ -1,4 +1,4 @@
-"""Errors of many rows in five figures, and a goal for one of them.
+"""Errors of many rows in five figures, and goals for them.
 
 >>> figures = Figures.of([0.01, -0.02, 0.3, float("inf")])
 >>> figures.median, figures.within_ten, figures.second_worst
@@ -9,7 +9,7 @@ import csv
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Self
 
@@ -29,7 +29,7 @@ class Figures:
         worst: The largest.
     """
 
-    count: int
+    count: float
     median: float
     ninety: float
     within_ten: float
@@ -40,98 +40,65 @@ class Figures:
     def of(cls, errors: Iterable[float]) -> Self:
         """Of errors as shares: 0.1 is 10 %."""
         sizes = sorted(abs(each) for each in errors)
-        count = len(sizes)
-        return cls(
-            count,
-            _percent(statistics.median(sizes)),
-            _percent(sizes[math.ceil(0.9 * count) - 1]),
-            _percent(sum(each <= NEAR for each in sizes) / count),
-            _percent(sizes[-2]),
-            _percent(sizes[-1]),
+        shares = (
+            statistics.median(sizes),
+            sizes[math.ceil(0.9 * len(sizes)) - 1],
+            sum(each <= NEAR for each in sizes) / len(sizes),
+            *sizes[-2:],
         )
+        return cls(len(sizes), *(round(100 * share, 2) for share in shares))
 
-
-def _percent(share: float) -> float:
-    return round(100 * share, 2)
+    def __str__(self) -> str:
+        """All of them in a row."""
+        count, *percents = astuple(self)
+        shown = ("none" if math.isinf(x) else f"{x:.1f}" if x < 1000 else "> 999" for x in percents)
+        return f"{count:5.0f}" + "".join(f"{each:>8}" for each in shown)
 
 
 @dataclass(frozen=True)
 class Line:
-    """Figures of one predictor on one kind of rows.
-
-    Attributes:
-        on: What is predicted, of which rows.
-        by: The predictor.
-        of_all: Figures of all these rows.
-        of_class: Figures of those in the stated class.
-    """
+    """Figures of one predictor on one kind of rows: of all, and of those in the stated class."""
 
     on: str
     by: str
     of_all: Figures
     of_class: Figures
 
-
-@dataclass(frozen=True)
-class Goal:
-    """A bound for one figure.
-
-    Attributes:
-        on: As in a `Line`.
-        figure: Name of a field of `Figures`.
-        percent: The bound; a share of rows is to be at least that, an error at most.
-    """
-
-    on: str
-    figure: str
-    percent: float
-
-    def is_met(self, figures: Figures) -> bool:
-        """Whether figures keep it."""
-        came: float = getattr(figures, self.figure)
-        is_share = self.figure == "within_ten"
-        return came >= self.percent if is_share else came <= self.percent
-
     def __str__(self) -> str:
-        """In short: ``median ≤ 3.5``."""
-        sign = "≥" if self.figure == "within_ten" else "≤"
-        return f"{self.figure.replace('_', ' ')} {sign} {self.percent:g}"
+        """Without what it is on."""
+        return f"   {self.by:24}{self.of_all}   | {self.of_class}"
 
 
-NAMES = [each.name for each in fields(Figures)]
+def is_met(figure: str, percent: float, figures: Figures) -> bool:
+    """Whether a figure keeps its bound: a share of rows is to be at least that, others at most."""
+    came: float = getattr(figures, figure)
+    return came >= percent if figure == "within_ten" else came <= percent
+
+
+def verdict(figure: str, percent: float, line: Line) -> str:
+    """A goal, and whether a line meets it."""
+    sign, name = "≥" if figure == "within_ten" else "≤", figure.replace("_", " ")
+    both = (is_met(figure, percent, each) for each in (line.of_all, line.of_class))
+    all_rows, of_class = ("yes" if each else "no" for each in both)
+    return f"      goal: {name} {sign} {percent:g}. All rows: {all_rows}; class: {of_class}"
 
 
 def write(path: Path, lines: Sequence[Line]) -> None:
-    """Write lines as a table, two rows for each."""
+    """Write lines as a table: what, by whom, figures of all rows, figures of the class."""
+    names = [f"{rows}_{name}" for rows in ("all", "class") for name in Figures.__annotations__]
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["on", "by", "rows", *NAMES])
-        for line in lines:
-            writer.writerow([line.on, line.by, "all", *astuple(line.of_all)])
-            writer.writerow([line.on, line.by, "class", *astuple(line.of_class)])
+        writer.writerow(["on", "by", *names])
+        for each in lines:
+            writer.writerow([each.on, each.by, *astuple(each.of_all), *astuple(each.of_class)])
 
 
 def read(path: Path) -> list[Line]:
     """Lines as `write` leaves them; comments are skipped."""
     with path.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
-    found = [Figures(int(row["count"]), *(float(row[name]) for name in NAMES[1:])) for row in rows]
+        _, *rows = csv.reader(line for line in file if not line.startswith("#"))
+    numbers = [[float(each) for each in row[2:]] for row in rows]
     return [
-        Line(row["on"], row["by"], found[n], found[n + 1])
-        for n, row in enumerate(rows)
-        if row["rows"] == "all"
+        Line(row[0], row[1], Figures(*figures[:6]), Figures(*figures[6:]))
+        for row, figures in zip(rows, numbers, strict=True)
     ]
-
-
-def as_text(line: Line) -> str:
-    """One line of text: all rows, then those of the class."""
-    return f"   {line.by:24}{_shown(line.of_all)}   | {_shown(line.of_class)}"
-
-
-def _shown(figures: Figures) -> str:
-    count, *percents = asdict(figures).values()
-    return f"{count:5}" + "".join(f"{_short(each):>8}" for each in percents)
-
-
-def _short(percent: float) -> str:
-    return "none" if math.isinf(percent) else f"{percent:.1f}" if percent < 1000 else "> 999"

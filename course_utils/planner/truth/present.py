@@ -8,23 +8,21 @@ from dataclasses import replace
 
 from course_utils.configs import machine_of
 from course_utils.formulas.plan import Task, model_sizes, plan_bytes
-from course_utils.planner.truth.playbook import GIB, model_of, plan_of
-from course_utils.records.sweeps import PlaybookRun
+from course_utils.formulas.step import Step
 
 H100 = machine_of("H100-SXM", num_devices=8)
 
 
-def step_seconds(run: PlaybookRun) -> float:
+def step_seconds(step: Step) -> float:
     """Seconds of a step on devices that all reach each other equally fast."""
-    if run.num_layers % run.pipeline:
+    if step.model.num_layers % step.plan.pipeline:
         return math.inf
-    machine = replace(H100, num_devices=run.num_devices)
-    return Task(model_of(run), run.seq_len, run.num_sequences, machine).seconds_of(plan_of(run))
+    machine = replace(H100, num_devices=step.plan.num_devices)
+    return Task(step.model, step.seq_len, step.num_sequences, machine).seconds_of(step.plan)
 
 
-def rank_gib(run: PlaybookRun) -> float:
-    """GiB of the first rank: without the loss, where that lies on another stage."""
-    model, plan = model_of(run), plan_of(run)
-    sizes = model_sizes(model, run.seq_len)
-    parts = plan_bytes(model, sizes, run.seq_len, run.num_sequences, plan)
-    return (sum(parts.values()) - (run.pipeline > 1) * parts["loss"]) / GIB
+def rank_bytes(step: Step) -> int:
+    """Bytes of the first rank: without the loss, where that lies on another stage."""
+    sizes = model_sizes(step.model, step.seq_len)
+    parts = plan_bytes(step.model, sizes, step.seq_len, step.num_sequences, step.plan)
+    return sum(parts.values()) - (step.plan.pipeline > 1) * parts["loss"]

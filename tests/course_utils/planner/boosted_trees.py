@@ -10,33 +10,32 @@ from sklearn.ensemble import GradientBoostingRegressor
 from course_utils.planner.truth.__main__ import TREES
 from course_utils.planner.truth.baselines import features, held_out, seconds_at_peak
 from course_utils.planner.truth.figures import write
+from course_utils.planner.truth.measured import PLAYBOOK
 from course_utils.planner.truth.measures import memory_measure, regret_measure, time_measures
-from course_utils.records.sweeps import playbook_runs
 
 SIZES = {"n_estimators": 300, "max_depth": 4, "learning_rate": 0.08, "min_samples_leaf": 5}
-RUNS = playbook_runs()
 
 
 def grown(values):
     """What trees on all other sizes say of each row."""
-    places = features(RUNS)
+    places = features(PLAYBOOK)
 
     def predict(seen):
         trees = GradientBoostingRegressor(**SIZES, random_state=0)
         return trees.fit(places[seen], values[seen]).predict(places)
 
-    return held_out(RUNS, predict)
+    return held_out(PLAYBOOK, predict)
 
 
 def main():
-    at_peak = seconds_at_peak(RUNS)
-    mfu = np.log(at_peak / np.array([run.step_seconds for run in RUNS]))
+    at_peak = seconds_at_peak(PLAYBOOK)
+    mfu = np.log(at_peak / np.array([run.step_seconds for run in PLAYBOOK]))
     seconds = {"boosted trees": list(at_peak / np.exp(grown(mfu)))}
-    gib = np.exp(grown(np.log([run.memory_gib for run in RUNS])))
+    gib = np.exp(grown(np.log([run.first_rank_gib for run in PLAYBOOK])))
     measures = [
-        *time_measures(lambda: seconds),
-        regret_measure(lambda: seconds),
-        memory_measure(lambda: {"boosted trees": list(gib)}),
+        *time_measures(seconds),
+        regret_measure(seconds),
+        memory_measure({"boosted trees": list(gib)}),
     ]
     write(TREES, [line for each in measures for line in each.lines()])
     made = "# made by python -m tests.course_utils.planner.boosted_trees, scikit-learn 1.9.1\n"

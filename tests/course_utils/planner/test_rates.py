@@ -2,13 +2,10 @@
 
 import pytest
 
-from course_utils.formulas.cluster_step import Group
+from course_utils.formulas.rates import Group, nearest, ring_share
 from course_utils.planner.rates import (
-    H100_CLUSTER,
     bus_bytes_per_second,
     h100_rates,
-    nearest,
-    ring_share,
     simumax_rates,
 )
 from course_utils.records.sweeps import rows
@@ -23,7 +20,7 @@ def test_a_measured_shape_has_its_own_rate():
     assert nearest({(8, 8): 1.0, (8, 64): 2.0}, (8, 30)) == 2.0
 
 
-@pytest.mark.parametrize("rates", [H100_CLUSTER, h100_rates(), simumax_rates("B200")])
+@pytest.mark.parametrize("rates", [h100_rates(), simumax_rates("B200")])
 def test_one_rank_sends_nothing_and_more_bytes_take_longer(rates):
     assert rates.collective("all_reduce", 10**9, Group(1)) == 0
     short, long = (rates.collective("all_gather", n, Group(8)) for n in (10**6, 10**9))
@@ -32,15 +29,15 @@ def test_one_rank_sends_nothing_and_more_bytes_take_longer(rates):
 
 def test_links_beyond_a_node_have_the_rate_of_so_many_nodes():
     bus = bus_bytes_per_second("all_reduce")
-    seconds = H100_CLUSTER.collective("all_reduce", 10**9, Group(32))
-    assert seconds == ring_share("all_reduce", 32) * 10**9 / bus[4]
+    seconds = h100_rates().collective("all_reduce", 10**9, Group(32))
+    assert seconds == ring_share("all_reduce", 32) * 10**9 / bus[4,]
 
 
 def test_rings_that_share_adapters_are_slower_by_the_root_of_their_number():
-    alone = H100_CLUSTER.collective("all_gather", 10**9, Group(16))
-    shared = H100_CLUSTER.collective("all_gather", 10**9, Group(16, stride=4))
+    alone = h100_rates().collective("all_gather", 10**9, Group(16))
+    shared = h100_rates().collective("all_gather", 10**9, Group(16, stride=4))
     nodes = bus_bytes_per_second("all_gather")
-    assert shared / alone == pytest.approx(2 * nodes[2] / nodes[8])
+    assert shared / alone == pytest.approx(2 * nodes[2,] / nodes[8,])
 
 
 def test_groups_span_nodes():
