@@ -80,8 +80,7 @@ class StepWork:
     """What a step has to do, in seconds at the rates that are known; one plan or many in rows.
 
     Attributes:
-        products: Of a micro-batch, on each stage.
-        attention: The same, of attention.
+        computed: Products and attention of a micro-batch, on each stage.
         moved: The same, of kernels that only move bytes.
         messages: The same, of messages between tensor ranks.
         num_layers: Layers of each stage.
@@ -94,8 +93,7 @@ class StepWork:
         update: Of the update.
     """
 
-    products: Array
-    attention: Array
+    computed: Array
     moved: Array
     messages: Array
     num_layers: Array
@@ -120,7 +118,7 @@ class StepWork:
 
     def work(self, pace: Pace) -> Array:
         """Seconds of the GPU for a micro-batch, on each stage."""
-        alone = self.products + self.attention + pace.elementwise * self.moved
+        alone = self.computed + pace.elementwise * self.moved
         longer = np.maximum(alone, self.messages)
         return np.where(self.is_wide[..., None], longer, alone + self.messages)
 
@@ -144,14 +142,13 @@ def step_work(step: Step, framework: Framework, rates: Rates) -> StepWork:
     """
     model, plan = step.model, step.plan
     stages = framework.cut(model, plan.pipeline)
-    work = [_stage_work(step, framework, rates, stage) for stage in stages]
-    products, attention, moved, messages = np.array(work).T
+    work = {stage: _stage_work(step, framework, rates, stage) for stage in set(stages)}
+    computed, moved, messages = np.array([work[stage] for stage in stages]).T
     num_params = max(rank_parameters(model, stage, plan.tensor) for stage in stages)
     own_share = num_params / (plan.data if plan.zero_stage else 1)
     updated = OPTIMIZER_BYTES * own_share + framework.update_bytes * num_params
     return StepWork(
-        products=products,
-        attention=attention,
+        computed=computed,
         moved=moved,
         messages=messages,
         num_layers=np.array([float(stage.num_layers) for stage in stages]),
@@ -167,8 +164,8 @@ def step_work(step: Step, framework: Framework, rates: Rates) -> StepWork:
 
 def _stage_work(
     step: Step, framework: Framework, rates: Rates, stage: Stage
-) -> tuple[float, float, float, float]:
-    """Products, attention, moved bytes and messages of a micro-batch."""
+) -> tuple[float, float, float]:
+    """Seconds of products and attention, of moved bytes and of messages of a micro-batch."""
     model, plan, tokens, t = step.model, step.plan, step.num_tokens, step.plan.tensor
     h, f, dim = model.hidden_size, model.ffn_size, model.head_dim
     queries, keys = model.num_heads * dim, model.num_kv_heads * dim
@@ -178,7 +175,7 @@ def _stage_work(
         + rates.linear(tokens, h, 2 * f // t)
         + rates.linear(tokens, f // t, h)
     )
-    attention = rates.attention(plan.micro_batch, step.seq_len, model.num_heads // t, dim)
+    layer += rates.attention(plan.micro_batch, step.seq_len, model.num_heads // t, dim)
     numbers = 10 * h + 3 * f + 3 * (queries + keys)  # as in `step_parts`, and rotations
     moved_bytes = 3 * BF16_BYTES * tokens * numbers / t
     sums = framework.sum_bytes * rank_parameters(model, stage, t)
@@ -189,7 +186,7 @@ def _stage_work(
     loss = stage.has_loss * framework.loss_bytes * tokens * model.vocab_size / t
     n = stage.num_layers
     moved = n * rates.moving(moved_bytes, KERNELS) + rates.moving(sums + loss)
-    return n * layer + head, n * attention, moved, n * messages + border * (plan.pipeline > 1)
+    return n * layer + head, moved, n * messages + border * (plan.pipeline > 1)
 
 
 def _replica_seconds(step: Step, num_params: int, framework: Framework, rates: Rates) -> float:
@@ -211,7 +208,7 @@ def _replica_seconds(step: Step, num_params: int, framework: Framework, rates: R
 
 def stacked(works: Sequence[StepWork]) -> StepWork:
     """Many plans in rows; stages that a plan does not have do nothing."""
-    deepest = max(len(each.products) for each in works)
+    deepest = max(len(each.computed) for each in works)
 
     def column(name: str) -> Array:
         values = [getattr(each, name) for each in works]

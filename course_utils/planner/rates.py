@@ -8,28 +8,27 @@ from course_utils.formulas.rates import NODE, ROLES, Group, Rates, Shape, neares
 from course_utils.records.sweeps import rows
 
 TERA, GIGA, GIB, MICRO = 10**12, 10**9, 2**30, 1e-6
-IN_PLAYBOOK = {
-    "all_reduce": "AllReduce",
-    "all_gather": "AllGather",
-    "reduce_scatter": "ReduceScatter",
-}
 LINK_NAMES = {"B200": "high_intra_node", "A100-PCIe-80": "intra_node_pcie_{}x"}
 H100 = machine_of("H100-SXM", num_devices=NODE)
 
 
 @functools.cache
-def bus_bytes_per_second(name: str, num_ranks: int = 0) -> dict[Shape, float]:
-    """Bus bandwidth of H100s: of so many ranks in a node by bytes, else by number of nodes."""
-    if num_ranks:
-        return {
-            (int(row["bytes"]),): GIGA * float(row["busbw_gb_s"])
-            for row in rows("h100_nccl_rates")
-            if (row["op"], int(row["gpus"])) == (name, num_ranks)
-        }
+def node_rates(name: str) -> dict[Shape, float]:
+    """Bus bandwidth of a collective in a node of H100s, by ranks and bytes."""
+    return {
+        (int(row["gpus"]), int(row["bytes"])): GIGA * float(row["busbw_gb_s"])
+        for row in rows("h100_nccl_rates")
+        if row["op"] == name
+    }
+
+
+@functools.cache
+def cluster_rates(name: str) -> dict[Shape, float]:
+    """Bus bandwidth of a collective over all devices of so many nodes, on the Playbook's H100s."""
     return {
         (int(row["nodes"]),): GIGA * float(row["line_gb_s"])
         for row in rows("playbook_bandwidth")
-        if row["collective"] == IN_PLAYBOOK[name]
+        if row["collective"] == name
     }
 
 
@@ -44,9 +43,9 @@ def h100_links(name: str, num_bytes: float, group: Group) -> float:
     if name == "p2p":
         return 2 * h100_links("all_gather", num_bytes, group)
     if group.num_nodes == 1:
-        rate = nearest(bus_bytes_per_second(name, group.num_ranks), (max(1, round(num_bytes)),))
+        rate = nearest(node_rates(name), (group.num_ranks, max(1, round(num_bytes))))
     else:
-        rate = nearest(bus_bytes_per_second(name), (group.num_nodes,))
+        rate = nearest(cluster_rates(name), (group.num_nodes,))
         rate /= math.sqrt(min(group.stride, NODE))
     return ring_share(name, group.num_ranks) * num_bytes / rate
 
@@ -62,7 +61,7 @@ def h100_rates() -> Rates:
         tuple(int(row[name]) for name in "mkn"): TERA * float(row["tflops"])
         for row in rows("h100_gemm_rates")
     }
-    attention = {(1, 1): 2 * H100.peak_flops_per_second / H100.attention}
+    attention: dict[Shape, float] = {(1, 1): 2 * H100.peak_flops_per_second / H100.attention}
     return Rates(
         products={role: products for role in ROLES},
         forward=attention,

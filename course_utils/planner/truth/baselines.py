@@ -53,7 +53,8 @@ def predictions(rows: Sequence[Run]) -> dict[str, Array]:
     def nearest_size(seen: Mask) -> Array:
         others = np.unique(sizes[seen])
         medians = np.array([np.median(mfu[sizes == size]) for size in others])
-        return medians[np.abs(np.log(others[:, None] / sizes)).argmin(axis=0)]
+        nearest: Array = medians[np.abs(np.log(others[:, None] / sizes)).argmin(axis=0)]
+        return nearest
 
     logs = {
         "one MFU": held_out(rows, lambda seen: np.full(len(rows), np.median(mfu[seen]))),

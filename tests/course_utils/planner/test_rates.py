@@ -4,7 +4,7 @@ import pytest
 
 from course_utils.formulas.rates import Group, nearest, ring_share
 from course_utils.planner.rates import (
-    bus_bytes_per_second,
+    cluster_rates,
     h100_rates,
     simumax_rates,
 )
@@ -28,7 +28,7 @@ def test_one_rank_sends_nothing_and_more_bytes_take_longer(rates):
 
 
 def test_links_beyond_a_node_have_the_rate_of_so_many_nodes():
-    bus = bus_bytes_per_second("all_reduce")
+    bus = cluster_rates("all_reduce")
     seconds = h100_rates().collective("all_reduce", 10**9, Group(32))
     assert seconds == ring_share("all_reduce", 32) * 10**9 / bus[4,]
 
@@ -36,8 +36,12 @@ def test_links_beyond_a_node_have_the_rate_of_so_many_nodes():
 def test_rings_that_share_adapters_are_slower_by_the_root_of_their_number():
     alone = h100_rates().collective("all_gather", 10**9, Group(16))
     shared = h100_rates().collective("all_gather", 10**9, Group(16, stride=4))
-    nodes = bus_bytes_per_second("all_gather")
+    nodes = cluster_rates("all_gather")
     assert shared / alone == pytest.approx(2 * nodes[2,] / nodes[8,])
+
+
+def test_a_number_of_ranks_that_nobody_measured_has_the_rate_of_the_nearest():
+    assert h100_rates().collective("all_reduce", 10**9, Group(7)) > 0
 
 
 def test_groups_span_nodes():
