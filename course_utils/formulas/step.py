@@ -32,12 +32,14 @@ class Step:
         """Refuse by name what no measured row has.
 
         Raises:
-            ValueError: If there is latent attention, experts, or layers that run again.
+            ValueError: If there is latent attention, experts, or another of these.
         """
         unknown = {
             "latent attention": self.model.latent_attention is not None,
             "experts": self.model.experts is not None,
+            "layers without a gate": not self.model.is_gated,
             "layers that run again": self.plan.is_recomputed,
+            "tensor ranks that do not divide the heads": self.model.num_heads % self.plan.tensor,
         }
         for name, is_wanted in unknown.items():
             if is_wanted:

@@ -92,6 +92,8 @@ def test_what_no_run_has_checked_is_refused_by_name(name, wanted):
         Step(preset(name), 4096, 64, Plan())
     with pytest.raises(ValueError, match="layers that run again"):
         step(is_recomputed=True)
+    with pytest.raises(ValueError, match="tensor ranks that do not divide the heads"):
+        step(tensor=64)
 
 
 def test_state_takes_eighteen_bytes_and_the_optimizer_is_shared():
