@@ -1,0 +1,139 @@
+"""How many bytes does a rank hold: at least, by storages, and what does its framework add?
+
+What is at least there is exact: weights, gradients, the optimizer's share, and each storage that
+autograd keeps, for every micro-batch in flight, at the fullest of the moments of a step. What a
+framework adds has a name each: copies and buffers that its code makes, none of it fitted. So a plan
+*fits* if both together do, *does not* if the first alone is too much, and *may fit* in between.
+
+    >>> plan = Plan(data=2, pipeline=4, zero_stage=1)
+    >>> memory = nanotron_memory(Step(preset("Llama-3-8B"), 4096, 256, plan), stage=0)
+    >>> round(memory.at_least / 2**30, 1), memory.verdict(60 * 2**30)
+    (52.1, 'fits')
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from course_utils.configs import Kernels, ModelConfig, Plan, RunConfig, precision
+from course_utils.formulas.activations import layer_saved_bytes
+from course_utils.formulas.memory import state_bytes
+from course_utils.formulas.stage_cut import (
+    cut_by_cost,
+    cut_evenly,
+    layer_matrices,
+    rank_parameters,
+)
+from course_utils.formulas.step import Step
+
+RECIPE = "bf16-fp32-gradients"
+BF16_BYTES, FP32_BYTES = 2, 4
+
+
+@dataclass(frozen=True)
+class RankMemory:
+    """Bytes of a rank, by part.
+
+    Attributes:
+        kept: What is there at the end of the last forward pass, as it must be.
+        at_least: The fullest moment, every block used again as soon as it is free.
+        added: What the framework's code adds, if no block is used twice.
+    """
+
+    kept: Mapping[str, int]
+    at_least: int
+    added: Mapping[str, int]
+
+    @property
+    def expected(self) -> int:
+        """All of it."""
+        return sum(self.kept.values()) + sum(self.added.values())
+
+    def verdict(self, limit_bytes: float) -> str:
+        """Whether the rank ``"fits"``, ``"may fit"`` or ``"does not"``."""
+        if self.at_least > limit_bytes:
+            return "does not"
+        return "fits" if self.expected <= limit_bytes else "may fit"
+
+
+def rank_state(num_params: int, plan: Plan) -> dict[str, int]:
+    """Weights, fp32 gradients and optimizer states of a rank, sharded by the plan's stage."""
+    whole = state_bytes(1, precision(RECIPE))
+    part = -(-num_params // plan.data)
+    return {
+        "weights": whole["weights"] * (part if plan.zero_stage >= 3 else num_params),
+        "gradients": whole["gradients"] * (part if plan.zero_stage >= 2 else num_params),
+        "optimizer": (whole["master_weights"] + whole["moments"])
+        * (part if plan.zero_stage >= 1 else num_params),
+    }
+
+
+def nanotron_layer_bytes(model: ModelConfig, seq_len: int) -> int:
+    """What nanotron's layer keeps for one sequence, on all tensor ranks together.
+
+    Queries, keys and values lie in one tensor, and what is rotated of it is kept once more; with
+    shared heads the queries alone are.
+    """
+    kept = sum(layer_saved_bytes(model, RunConfig(seq_len=seq_len)).values())
+    is_shared = model.num_heads != model.num_kv_heads
+    copied = 0 if is_shared else model.num_heads + model.num_kv_heads
+    return kept + BF16_BYTES * copied * model.head_dim * seq_len
+
+
+def nanotron_memory(step: Step, stage: int) -> RankMemory:
+    """A rank of nanotron's: 1F1B, sequence parallelism, DDP or ZeRO-1, nothing runs again."""
+    model, plan = step.model, step.plan
+    own = cut_by_cost(model, plan.pipeline)[stage]
+    num_params = rank_parameters(model, own, plan.tensor)
+    weights = BF16_BYTES * num_params
+    layer = nanotron_layer_bytes(model, step.seq_len) // plan.tensor
+    layers = plan.micro_batch * own.num_layers * layer
+    ends = 2 * step.hidden_bytes // plan.tensor if own.has_head else 0
+    state = rank_state(num_params, plan)
+    is_ddp, is_sharded = plan.data > 1 and not plan.zero_stage, plan.data > 1 and plan.zero_stage
+    state["buckets of DDP"] = weights if is_ddp else 0
+    kept = state | {
+        "activations": _in_flight(step, stage) * (layers + ends),
+        "logits": own.has_head * _logits(step, 2 * FP32_BYTES),
+        "gathered tokens": 2 * step.hidden_bytes if plan.tensor > 1 else 0,
+    }
+    gathered = weights if is_sharded else 0
+    after_forward = sum(kept.values())
+    after_backward = after_forward - kept["logits"] - layers + weights
+    after_update = sum(state.values()) + 2 * gathered
+    return RankMemory(
+        kept,
+        max(after_forward, after_backward, after_update),
+        {"new gradients": weights, "weights gathered in one piece": gathered},
+    )
+
+
+def megatron_memory(step: Step, stage: int) -> RankMemory:
+    """A rank of Megatron-LM's with Transformer Engine: as `nanotron_memory`, but for what it keeps.
+
+    The gate is fused, the loss keeps logits in bf16. Transformer Engine (since 2.3) keeps one bf16
+    tensor of the shape of each weight matrix, in the place of a gradient that went into fp32.
+    """
+    model, plan = step.model, step.plan
+    own = cut_evenly(model, plan.pipeline)[stage]
+    fused = RunConfig(seq_len=step.seq_len, kernels=Kernels(is_gate_fused=True))
+    layer = plan.micro_batch * (sum(layer_saved_bytes(model, fused).values()) // plan.tensor)
+    kept = rank_state(rank_parameters(model, own, plan.tensor), plan) | {
+        "activations": _in_flight(step, stage) * own.num_layers * layer,
+        "logits": own.has_head * _logits(step, BF16_BYTES),
+    }
+    head = own.has_head * model.vocab_size * model.hidden_size
+    gate_and_up = 2 * BF16_BYTES * step.num_tokens * model.ffn_size
+    added = {
+        "stand-ins for gradients": BF16_BYTES * (layer_matrices(model) + head) // plan.tensor,
+        "gradient of gate and up": gate_and_up // plan.tensor,
+    }
+    return RankMemory(kept, sum(kept.values()), added)
+
+
+def _in_flight(step: Step, stage: int) -> int:
+    """Micro-batches that a stage holds at once, with 1F1B."""
+    return min(step.num_micro_batches, step.plan.pipeline - stage)
+
+
+def _logits(step: Step, bytes_each: int) -> int:
+    return bytes_each * step.num_tokens * step.model.vocab_size // step.plan.tensor

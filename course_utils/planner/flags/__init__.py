@@ -1,0 +1,71 @@
+"""A plan as the arguments of a framework; what it cannot express is refused.
+
+Names of arguments, with project and commit, are data: `arguments.csv` beside this module.
+
+>>> print(*flags("Megatron-LM", Plan(data=4, tensor=2, zero_stage=1), 4096, 256), sep="\\n")
+--seq-length 4096 --micro-batch-size 1 --global-batch-size 256
+--use-distributed-optimizer
+--tensor-model-parallel-size 2 --sequence-parallel
+"""
+
+import csv
+import functools
+from pathlib import Path
+
+from course_utils.configs import Plan
+from course_utils.configs.validation import find_named
+
+TABLE = Path(__file__).with_name("arguments.csv")
+
+
+@functools.cache
+def arguments() -> dict[str, dict[str, str]]:
+    """Of each framework, by what is true of a plan: arguments with places for numbers."""
+    found: dict[str, dict[str, str]] = {}
+    with TABLE.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(line for line in file if not line.startswith("#")):
+            found.setdefault(row["framework"], {})[row["when"]] = row["arguments"]
+    return found
+
+
+def traits(plan: Plan) -> list[str]:
+    """What is true of a plan, in the table's words."""
+    staged, shared, stage = plan.pipeline > 1, plan.tensor > 1, f"stage {plan.zero_stage}"
+    replicas = [stage] + shared * [f"{stage} with tensor ranks"]
+    replicas += staged * [f"{stage} with several stages"]
+    return [
+        "always",
+        *(replicas if plan.data > 1 else ["no replicas"]),
+        *(["tensor ranks"] if shared else []),
+        "several stages" if staged else "one stage",
+        "layers run again" if plan.is_recomputed else "layers kept",
+    ]
+
+
+def flags(framework: str, plan: Plan, seq_len: int, num_sequences: int) -> list[str]:
+    """The plan as a framework's arguments, a line for each thing that is true of it.
+
+    Args:
+        framework: ``"torchtitan"``, ``"Megatron-LM"``, ``"DeepSpeed"`` or ``"nanotron"``.
+        plan: How a step is spread.
+        seq_len: Tokens of a sequence.
+        num_sequences: Of a step, on all devices.
+
+    Raises:
+        ValueError: If the framework is unknown or has no argument for the plan.
+    """
+    known = find_named("framework", framework, arguments())
+    for trait in traits(plan):
+        if trait not in known:
+            raise ValueError(f"{plan}: {framework} has no argument for {trait}")
+    num_micro_batches, rest = divmod(num_sequences, plan.data * plan.micro_batch)
+    if rest:
+        raise ValueError(f"{plan}: {num_sequences} sequences are no whole number of micro-batches")
+    numbers = {
+        **vars(plan),
+        "seq_len": seq_len,
+        "num_sequences": num_sequences,
+        "num_micro_batches": num_micro_batches,
+        "replica_sequences": num_sequences // plan.data,
+    }
+    return [line for trait in traits(plan) if (line := known[trait].format(**numbers))]

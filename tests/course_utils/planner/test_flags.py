@@ -1,0 +1,62 @@
+"""Plans as arguments of frameworks: every number arrives, and what cannot be said is refused."""
+
+import re
+
+import pytest
+
+from course_utils.configs import Plan
+from course_utils.planner.flags import TABLE, arguments, flags
+
+WHOLE = Plan(data=4, tensor=2, pipeline=2, zero_stage=1, micro_batch=8)
+
+
+@pytest.mark.parametrize("framework", ["torchtitan", "Megatron-LM", "DeepSpeed", "nanotron"])
+def test_each_framework_names_project_and_commit(framework):
+    said = TABLE.read_text(encoding="utf-8")
+    assert re.search(rf"^# {framework}: [\w-]+/[\w-]+ [0-9a-f]{{40}}, ", said, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("framework", "plan", "wanted"),
+    [
+        ("Megatron-LM", WHOLE, "--pipeline-model-parallel-size 2"),
+        ("Megatron-LM", Plan(data=8, zero_stage=3), "optim_grads_params"),
+        ("nanotron", WHOLE, "tokens.batch_accumulation_per_replica=4"),
+        ("torchtitan", Plan(data=8, zero_stage=2), "fsdp_reshard_after_forward=never"),
+        ("torchtitan", Plan(data=2, pipeline=4, zero_stage=3), "local_batch_size=64"),
+        ("DeepSpeed", Plan(data=4, tensor=2, zero_stage=2), "tensor_parallel.autotp_size=2"),
+        ("DeepSpeed", Plan(), "gradient_accumulation_steps=128"),
+    ],
+)
+def test_the_numbers_of_a_plan_arrive(framework, plan, wanted):
+    assert wanted in " ".join(flags(framework, plan, 4096, 128))
+
+
+@pytest.mark.parametrize(
+    ("framework", "plan", "reason"),
+    [
+        ("torchtitan", Plan(data=8, zero_stage=1), "stage 1"),
+        ("torchtitan", Plan(data=4, tensor=2), "stage 0 with tensor ranks"),
+        ("nanotron", Plan(data=4, zero_stage=2), "stage 2"),
+        ("DeepSpeed", Plan(data=4, pipeline=2), "stage 0 with several stages"),
+        ("DeepSpeed", Plan(pipeline=2), "several stages"),
+        ("DeepSpeed", Plan(is_recomputed=True), "layers run again"),
+        ("Megatron-LM", Plan(data=2, pipeline=2, zero_stage=3), "stage 3 with several stages"),
+    ],
+)
+def test_what_a_framework_cannot_express_is_refused(framework, plan, reason):
+    with pytest.raises(ValueError, match=f"{framework} has no argument for {reason}$"):
+        flags(framework, plan, 4096, 128)
+
+
+def test_a_batch_that_is_not_cut_evenly_and_an_unknown_framework_are_refused():
+    with pytest.raises(ValueError, match="no whole number of micro-batches"):
+        flags("nanotron", Plan(data=3), 4096, 128)
+    with pytest.raises(ValueError, match="torchtitan"):
+        flags("torchtitans", Plan(), 4096, 128)
+
+
+def test_no_argument_has_a_place_for_what_is_no_number_of_a_plan():
+    known = {*vars(Plan()), "seq_len", "num_sequences", "num_micro_batches", "replica_sequences"}
+    for lines in arguments().values():
+        assert set(re.findall(r"{(\w+)}", " ".join(lines.values()))) <= known

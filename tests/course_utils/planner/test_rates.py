@@ -1,0 +1,48 @@
+"""Rates from tables: the shape that was measured, the links that a group has."""
+
+import pytest
+
+from course_utils.formulas.rates import Group, nearest, ring_share
+from course_utils.planner.rates import (
+    cluster_rates,
+    h100_rates,
+    simumax_rates,
+)
+from course_utils.records.sweeps import rows
+
+
+def test_a_measured_shape_has_its_own_rate():
+    rates = simumax_rates("A100-PCIe-80")
+    row = next(row for row in rows("simumax_rates") if row["role"] == "forward")
+    shape = tuple(int(row[name]) for name in "mkn")
+    peak = float(row["peak_tflops"]) * 1e12
+    assert rates.products["forward"][shape] == float(row["efficiency"]) * peak
+    assert nearest({(8, 8): 1.0, (8, 64): 2.0}, (8, 30)) == 2.0
+
+
+@pytest.mark.parametrize("rates", [h100_rates(), simumax_rates("B200")])
+def test_one_rank_sends_nothing_and_more_bytes_take_longer(rates):
+    assert rates.collective("all_reduce", 10**9, Group(1)) == 0
+    short, long = (rates.collective("all_gather", n, Group(8)) for n in (10**6, 10**9))
+    assert 0 < short < long
+
+
+def test_links_beyond_a_node_have_the_rate_of_so_many_nodes():
+    bus = cluster_rates("all_reduce")
+    seconds = h100_rates().collective("all_reduce", 10**9, Group(32))
+    assert seconds == ring_share("all_reduce", 32) * 10**9 / bus[4,]
+
+
+def test_rings_that_share_adapters_are_slower_by_the_root_of_their_number():
+    alone = h100_rates().collective("all_gather", 10**9, Group(16))
+    shared = h100_rates().collective("all_gather", 10**9, Group(16, stride=4))
+    nodes = cluster_rates("all_gather")
+    assert shared / alone == pytest.approx(2 * nodes[2,] / nodes[8,])
+
+
+def test_a_number_of_ranks_that_nobody_measured_has_the_rate_of_the_nearest():
+    assert h100_rates().collective("all_reduce", 10**9, Group(7)) > 0
+
+
+def test_groups_span_nodes():
+    assert [Group(8).num_nodes, Group(2, 4).num_nodes, Group(2, 8).num_nodes] == [1, 1, 2]
