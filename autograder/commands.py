@@ -4,6 +4,7 @@ This file imports nothing that has to be installed: the first command makes the 
 """
 
 import argparse
+import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -17,6 +18,17 @@ class CommandError(Exception):
 def say(line: str) -> None:
     """Print a line at once, also through a pipe."""
     print(line, flush=True)
+
+
+def git(folder: Path, *words: str) -> str:
+    """What a command of git prints in a folder.
+
+    Raises:
+        FileNotFoundError: If there is no git.
+        subprocess.CalledProcessError: If the command fails, as where there is no repository.
+    """
+    command = ["git", "-C", str(folder), *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def units_in(folder: Path) -> list[Path]:

@@ -11,19 +11,13 @@ import sys
 from pathlib import Path
 
 from autograder.authoring.student_files import HOST, files_for_hosts, files_for_students
-from autograder.commands import ROOT
+from autograder.commands import ROOT, git
 from autograder.files import write_zip
 from course_utils import __version__
 
 NAME = f"efficient-llm-training-{__version__}"
 # Who commits; what an instructor commits on top has their own name.
 AUTHOR = ("-c", "user.name=The authors of the course", "-c", "user.email=course@localhost")
-
-
-def git(folder: Path, *words: str) -> str:
-    """What a command of git prints."""
-    command = ["git", "-C", str(folder), *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def name_with_commit(root: Path) -> str:

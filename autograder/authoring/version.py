@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from autograder.authoring.publishing import bundle, git
-from autograder.commands import ROOT
+from autograder.authoring.publishing import bundle
+from autograder.commands import ROOT, git
 from autograder.files import write_zip
 
 STATED = {

@@ -65,7 +65,7 @@ def require_one_number(value: object, wanted: str) -> float:
         WrongForm: If it is something else.
     """
     if isinstance(value, Tensor) and value.numel() == 1:
-        return float(require_tensor(value))
+        return float(require_tensor(value).detach())
     if isinstance(value, float):  # as NumPy's float64 is
         return float(value)
     return require_number(value, wanted)

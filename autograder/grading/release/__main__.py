@@ -13,7 +13,7 @@ from pathlib import Path
 import nbformat
 
 from autograder.cells import cell_key
-from autograder.commands import ROOT, CommandError, find_unit
+from autograder.commands import ROOT, CommandError, find_unit, git
 from autograder.grading.errors import GradingError
 from autograder.grading.gradebook.gradebook_writer import GradebookWriter
 from autograder.grading.gradebook.submission_status import SubmissionStatus
@@ -92,12 +92,11 @@ class Releasing:
     def _about_source(self) -> Iterator[str]:
         """Whether git could bring back what the release was made of."""
         master = f"solutions/{self.unit}/{self.unit}.py"
-        command = ["git", "-C", str(self.root), "status", "--porcelain", "--", master]
         try:
-            asked = subprocess.run(command, capture_output=True, text=True, check=False)
-        except FileNotFoundError:  # no git, and so nothing to commit
+            changed = git(self.root, "status", "--porcelain", "--", master)
+        except (FileNotFoundError, subprocess.CalledProcessError):  # no git, or no repository
             return
-        if asked.stdout.strip():
+        if changed:
             yield f"{master} is not committed: commit it, so that git can bring it back."
 
     def _about_grades(self, form: Form, before: Form) -> Iterator[str]:

@@ -99,7 +99,10 @@ def seal(modules: Mapping[str, Any]) -> tuple[ReadVersions, FindChange]:
         and names the first thing that is, or meanwhile was, replaced; or nothing. Neither uses a
         global name, which could be replaced, too.
     """
-    names = [name for module in _watched(modules) for name in _in_module(module)]
+    watched = _watched(modules)
+    for module in watched:  # where Python notes at any time which warnings the module has caused
+        vars(module).setdefault("__warningregistry__", {})
+    names = [name for module in watched for name in _in_module(module)]
     codes = list({id(code.function): code for name in names for code in _codes(name)}.values())
     spaces = _namespaces(names)
     versions = [space.version for space in spaces]

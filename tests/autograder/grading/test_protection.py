@@ -1,5 +1,9 @@
 """The instructor is told which layers are in force, and which this machine lacks."""
 
+import types
+
+import pytest
+
 from autograder.grading.sandbox import integrity, protection, seccomp
 
 
@@ -30,3 +34,15 @@ def test_a_python_without_version_tags(monkeypatch):
     assert any(
         "the version tags of dictionaries" in line for line in protection.describe(is_unsafe=False)
     )
+
+
+def test_a_warning_in_a_part_of_the_course_replaces_nothing():
+    part = types.ModuleType("autograder.checking.part")
+    exec("import warnings\ndef warn():\n    warnings.warn('as torch does')", vars(part))
+    read_versions, find_change = integrity.seal({part.__name__: part})
+    before = read_versions()
+    with pytest.warns(UserWarning, match="as torch does"):
+        part.warn()
+    assert find_change(before) == ""
+    part.warn = print
+    assert find_change(before) == "autograder.checking.part"
