@@ -5,18 +5,16 @@ from typing import Any
 from autograder.checking.exercise_check import Case, call
 from autograder.checking.fact import Fact
 from autograder.checking.plain_data import Plain, describe
+from autograder.observers.tools import errors_as_data
 from course_utils.configs import Placement
 from course_utils.instruments import PassSeconds, PipelineRun, simulate_pipeline
 
 TIMES = 4  # an answer with that many times the actions is not followed
 
 
-def lists_of(answer: Any, case: Case) -> Plain:
-    """The student's lists.
-
-    Raises:
-        TypeError: If it is no list of lists.
-    """
+@errors_as_data
+def observe(answer: Any, case: Case) -> Plain:
+    """The student's lists."""
     sizes = {name: each for name, each in case.items() if name != "scenario"}
     schedule: Any = call(answer, sizes)
     if schedule is None:
