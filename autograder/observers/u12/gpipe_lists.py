@@ -11,19 +11,17 @@ observe = lists.observe
 def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """What is wrong with the lists, how long they take, and what each stage holds."""
     run = lists.follow(case, observed)
+    of_run = lists.facts_of_run(
+        observed,
+        run,
+        ask_unknown="What are the three parts of an action, and from which number on do "
+        "micro-batches count?",
+        ask_repeated="How often does a stage see each micro-batch?",
+        ask_missing="Which passes does every stage make, and for which micro-batches?",
+        ask_seconds="The step takes longer than it must. Which stage is late, and for what?",
+    )
     return [
-        lists.num_lists(observed),
-        lists.unknown(
-            run,
-            "What are the three parts of an action, and from which number on do micro-batches "
-            "count?",
-        ),
-        lists.repeated(run, "How often does a stage see each micro-batch?"),
-        lists.missing(run, "Which passes does every stage make, and for which micro-batches?"),
-        lists.waiting(run),
-        lists.step_seconds(
-            run, "The step takes longer than it must. Which stage is late, and for what?"
-        ),
+        *of_run,
         Fact(
             "late_forwards",
             sum(map(_late_forwards, observed)),

@@ -19,28 +19,20 @@ def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """
     run = lists.follow(case, observed)
     tenths = int(lists.follow(case, observed, WITH_MESSAGES).seconds)
+    of_run = lists.facts_of_run(
+        observed,
+        run,
+        ask_unknown="What are the three parts of an action, and which chunks has a stage?",
+        ask_repeated="An action occurs twice. Where do the orders go on after the first passes?",
+        ask_missing="Every stage makes F and B of every micro-batch in every chunk. Which ones "
+        "are left when F and B no longer alternate?",
+        ask_waiting="Your stages wait for each other. How many F must, and may, a stage run "
+        "before the first gradient can reach it?",
+        ask_seconds="The step takes longer than it must. Which stage has a gap in the middle, and "
+        "what does it wait for there?",
+    )
     return [
-        lists.num_lists(observed),
-        lists.unknown(run, "What are the three parts of an action, and which chunks has a stage?"),
-        lists.repeated(
-            run,
-            "An action occurs twice. Where do the orders go on after the first passes?",
-        ),
-        lists.missing(
-            run,
-            "Every stage makes F and B of every micro-batch in every chunk. Which ones are left "
-            "when F and B no longer alternate?",
-        ),
-        lists.waiting(
-            run,
-            "Your stages wait for each other. How many F must, and may, a stage run before the "
-            "first gradient can reach it?",
-        ),
-        lists.step_seconds(
-            run,
-            "The step takes longer than it must. Which stage has a gap in the middle, and what "
-            "does it wait for there?",
-        ),
+        *of_run,
         Fact(
             "tenths",
             max(tenths, right["tenths"]),

@@ -36,44 +36,46 @@ def follow(case: Case, schedule: Plain, seconds: PassSeconds | None = None) -> P
     return simulate_pipeline(lists, case["num_micro_batches"], placement, seconds)
 
 
-def num_lists(observed: Plain) -> Fact:
-    """Lists that came."""
-    return Fact(
-        "lists",
-        len(observed),
-        "lists, one for each stage",
-        "How many lists does a schedule have?",
-    )
+WHAT_COMES_BEFORE = (
+    "Your stages wait for each other. Which action does one of them wait for, and what comes "
+    "before it on its stage?"
+)
 
 
-def unknown(run: PipelineRun, ask: str) -> Fact:
-    """What nobody can follow."""
-    return Fact("unknown", len(run.unknown), "entries other than actions of this pipeline", ask)
-
-
-def repeated(run: PipelineRun, ask: str) -> Fact:
-    """What is done already."""
-    return Fact("repeated", len(run.repeated), "actions that occur twice", ask)
-
-
-def missing(run: PipelineRun, ask: str) -> Fact:
-    """What is left to do."""
-    return Fact("missing", len(run.missing), "actions that are missing", ask)
-
-
-def waiting(
+def facts_of_run(  # noqa: PLR0913  questions by name
+    schedule: Plain,
     run: PipelineRun,
-    ask: str = "Your stages wait for each other. Which action does one of them wait for, and what "
-    "comes before it on its stage?",
-) -> Fact:
-    """Actions that never begin."""
-    label = "A deadlock: the caption of your picture names the actions that wait."
-    return Fact("waiting", len(run.waiting), label, ask)
-
-
-def step_seconds(run: PipelineRun, ask: str) -> Fact:
-    """How long the step takes."""
-    return Fact("seconds", int(run.seconds), "seconds of the step", ask)
+    *,
+    ask_unknown: str,
+    ask_repeated: str,
+    ask_missing: str,
+    ask_waiting: str = WHAT_COMES_BEFORE,
+    ask_seconds: str,
+) -> list[Fact]:
+    """What is wrong with the lists, and how long they take; questions are an exercise's own."""
+    return [
+        Fact(
+            "lists",
+            len(schedule),
+            "lists, one for each stage",
+            "How many lists does a schedule have?",
+        ),
+        Fact(
+            "unknown",
+            len(run.unknown),
+            "entries other than actions of this pipeline",
+            ask_unknown,
+        ),
+        Fact("repeated", len(run.repeated), "actions that occur twice", ask_repeated),
+        Fact("missing", len(run.missing), "actions that are missing", ask_missing),
+        Fact(
+            "waiting",
+            len(run.waiting),
+            "A deadlock: the caption of your picture names the actions that wait.",
+            ask_waiting,
+        ),
+        Fact("seconds", int(run.seconds), "seconds of the step", ask_seconds),
+    ]
 
 
 def held(run: PipelineRun, stage: int, right: Plain, ask: str) -> Fact:
