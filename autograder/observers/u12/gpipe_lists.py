@@ -1,8 +1,6 @@
 """The lists of GPipe: every action once, all F before all B, and how long they take."""
 
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain
+from autograder.checking.fact import Case, Fact, Plain
 from autograder.observers.u12 import lists
 
 observe = lists.observe

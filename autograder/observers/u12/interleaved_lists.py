@@ -1,8 +1,6 @@
 """The lists of interleaved 1F1B: every action once, the time with and without messages."""
 
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain
+from autograder.checking.fact import Case, Fact, Plain
 from autograder.observers.u12 import lists
 from course_utils.instruments import PassSeconds
 

@@ -1,8 +1,6 @@
 """The lists of 1F1B: every action once, how long they take, and what each stage holds."""
 
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain
+from autograder.checking.fact import Case, Fact, Plain
 from autograder.observers.u12 import lists
 
 observe = lists.observe

@@ -4,9 +4,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain
+from autograder.checking.fact import Case, Fact, Plain
 from autograder.checking.result_form import require_form
 from autograder.observers.after_backward import length
 from autograder.observers.on_ranks import bytes_in_calls, calls_made, cluster_of, most_calls

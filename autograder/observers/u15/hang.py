@@ -4,9 +4,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain
+from autograder.checking.fact import Case, Fact, Plain
 from autograder.observers.comparing import num_changed
 from autograder.observers.tools import errors_as_data
 from autograder.observers.u15.on_models import (

@@ -5,9 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain
+from autograder.checking.fact import Case, Fact, Plain
 from autograder.observers.after_backward import changed_frozen, frozen, gradients_of
 from autograder.observers.tools import errors_as_data
 from autograder.observers.u15.on_models import facts_of_sums, gradients_after, layers_of, rows_of
