@@ -157,17 +157,14 @@ class AnswerResult:
         others = [case for case in failed[1:] if not case.result.right.get(part or ONLY, True)]
         if part is None or not others or not others[0].result.wanted:
             return {}
-        numbers = [(each.result.wanted[part], each.result.given[part]) for each in self._counted()]
+        counted = [each.result for each in self.cases if each.result.wanted]
+        numbers = [(each.wanted[part], each.given[part]) for each in counted]
         second = others[0].result
         another = f"And for `{others[0].sizes}`: expected {_short(second.wanted[part])}, "
         return {
             "another": f"{another}got {_short(second.given[part])}.",
             "figure": verdict_figure.comparison(numbers),
         }
-
-    def _counted(self) -> list[JudgedCase]:
-        """The cases that gave numbers."""
-        return [case for case in self.cases if case.result.wanted]
 
     def _passed_parts(self) -> list[str]:
         """Names of the scenarios, or other parts, that are right in every case."""
@@ -224,8 +221,9 @@ class AnswerResult:
         Else the first that is not wrong in more of them than it explains.
         """
         likely = ""
+        passed = [case.result for case in self.cases if case.result.passed]
         for hint in hints:
-            num_contradicting = sum(hint not in case.result.hints for case in self._passed())
+            num_contradicting = sum(hint not in each.hints for each in passed)
             if not num_contradicting:
                 return hint
             if num_contradicting <= num_failed or not self._is_chosen(hint):
@@ -236,9 +234,6 @@ class AnswerResult:
         """Whether somebody wrote down a mistake with this hint."""
         known = self.judge.mistakes if self.judge else []
         return any(each.hint == hint and not each.is_generated for each in known)
-
-    def _passed(self) -> list[JudgedCase]:
-        return [case for case in self.cases if case.result.passed]
 
     def _clue(self, failed: list[JudgedCase], may_say_how_much: bool) -> str:
         """What is simple about the difference, over all cases of a formula."""

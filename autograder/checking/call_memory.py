@@ -83,7 +83,7 @@ class CallMemory:
         if kind is types.FunctionType and each.__module__ == module:
             return self._reached_from_function(each)
         if isinstance(each, type) and each.__module__ == module:
-            return self._named(vars(each), functools.partial(_set, each), [*vars(each)])
+            return self._named(vars(each), functools.partial(setattr, each), [*vars(each)])
         if kind.__module__ == module and hasattr(each, "__dict__"):
             return [vars(each), kind]
         return []
@@ -109,10 +109,6 @@ class CallMemory:
             read = functools.partial(space.get, name, _ABSENT)
             self._names.append((read, functools.partial(write, name), value))
         return values
-
-
-def _set(owner: type, name: str, value: object) -> None:
-    setattr(owner, name, value)
 
 
 def _fill(container: Any, contents: Any) -> None:

@@ -51,6 +51,8 @@ class Check:
         judge: A `ValueJudge` or an `ImplementationJudge`: maps a case and what `observe` returned
             to the result of the case. The measurement cache and the tests read its attributes too.
         observe: Uses the student's object and returns plain data.
+        observer: Dotted name of the module that a pack takes `observe` and `facts` from; empty for
+            a formula.
         fallback: Dotted name of what the course teaches, for cells that need a working answer.
         give_away: Dotted names of modules and functions that would answer it: where an answer is
             graded they are not there.
@@ -61,6 +63,7 @@ class Check:
     cases: Callable[[int], list[Case]]
     judge: ValueJudge
     observe: Callable[[Any, Case], object] = call
+    observer: str = ""
     fallback: str = ""
     give_away: tuple[str, ...] = ()
     forbidden_modules: tuple[str, ...] = ()

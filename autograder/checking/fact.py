@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from autograder.checking.mistakes import Case
 from autograder.checking.plain_data import Plain
 
-__all__ = ["Fact", "Facts"]
+__all__ = ["Case", "Fact", "Facts", "Plain"]  # what every observer needs
 
 
 class Fact(NamedTuple):
@@ -25,5 +26,5 @@ class Fact(NamedTuple):
     ask: str = ""
 
 
-Facts = Callable[[dict[str, Plain], Plain, Plain], Iterable[Fact]]
+Facts = Callable[[Case, Plain, Plain], Iterable[Fact]]
 """Maps a case, what was observed and what is right to facts: first what comes first to a reader."""

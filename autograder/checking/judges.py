@@ -5,20 +5,13 @@ shown.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from autograder.checking import error_hints
 from autograder.checking.error_hints import WHAT_TO_RETURN, WHICH_TYPE
 from autograder.checking.fact import Fact, Facts
-from autograder.checking.mistakes import (
-    ONLY,
-    Case,
-    Mistake,
-    Number,
-    Numbers,
-    as_numbers,
-)
+from autograder.checking.mistakes import ONLY, Case, Mistake, Number, Numbers, as_numbers
 from autograder.checking.plain_data import Plain, describe, key_of
 from autograder.checking.precision import is_same_number, tolerance
 from autograder.checking.result_form import WrongForm, is_number
@@ -122,20 +115,19 @@ class ValueJudge:
             return CaseResult(right=self._nothing(case), sentence=sentence, hints=(hint,))
         right = {name: self._is_right(given[name], wanted[name]) for name in wanted}
         wrong = [name for name in wanted if not right[name]]
-        if not wrong:
-            whole = {ONLY: True} if self.together else right
-            remark = "" if self.together else _remark(wanted, given)
-            hints = Explanations(self, case, wanted, given, wrong)
-            return CaseResult(right=whole, hints=hints, remark=remark, wanted=wanted, given=given)
-        first = wrong[0]
-        label = compared.labels.get(first, first)
-        return CaseResult(
-            right={ONLY: False} if self.together else right,
-            sentence=_difference(label, wanted[first], given[first]),
+        result = CaseResult(
+            right={ONLY: not wrong} if self.together else right,
             hints=Explanations(self, case, wanted, given, wrong),
-            ratio=given[first] / wanted[first] if wanted[first] else None,
             wanted=wanted,
             given=given,
+        )
+        if not wrong:
+            return replace(result, remark="" if self.together else _remark(wanted, given))
+        first = wrong[0]
+        return replace(
+            result,
+            sentence=_difference(compared.labels.get(first, first), wanted[first], given[first]),
+            ratio=given[first] / wanted[first] if wanted[first] else None,
             first_wrong=first,
             question=compared.questions.get(first, ""),
         )
@@ -254,29 +246,35 @@ class ImplementationJudge(ValueJudge):
         )
 
 
+@dataclass(frozen=True)
 class Explanations:
-    """The hints that explain wrong numbers in a case; sought as far as somebody asks."""
+    """The hints that explain the numbers of a case; sought as far as somebody asks.
 
-    def __init__(
-        self, judge: ValueJudge, case: Case, wanted: Numbers, given: Numbers, wrong: list[str]
-    ) -> None:
-        """Take a case, its right numbers, those given, and the names of the wrong ones, if any."""
-        self._judge, self._case, self._wrong = judge, case, wrong
-        self._wanted, self._given = wanted, given
+    Attributes:
+        judge: Who compared them, and knows the mistakes.
+        case: Their case.
+        wanted: The right numbers.
+        given: Those that came.
+        wrong: The names of the wrong ones, if any.
+    """
+
+    judge: ValueJudge
+    case: Case
+    wanted: Numbers
+    given: Numbers
+    wrong: list[str]
 
     def __iter__(self) -> Iterator[str]:
         """Lost bits; hints of known mistakes that give these numbers; then what nearness tells."""
         yield from self._lost_bits()
-        yield from (each.hint for each in self._judge.mistakes if self._is_made_by(each))
+        yield from (each.hint for each in self.judge.mistakes if self._is_made_by(each))
         yield from self._near_misses()
 
     def __contains__(self, hint: object) -> bool:
-        """Whether a hint explains these numbers."""
-        known = [each for each in self._judge.mistakes if each.hint == hint]
-        if not self._wrong:  # somebody's mistake comes before all that nobody chose
-            chosen = [each for each in known if not each.is_generated]
-            return hint in KEPT_IN.values() or any(map(self._is_made_by, chosen))
-        if any(map(self._is_made_by, known)):
+        """Whether a hint explains these numbers, or right ones: no hint that nobody chose does."""
+        known = [each for each in self.judge.mistakes if each.hint == hint]
+        chosen = known if self.wrong else [each for each in known if not each.is_generated]
+        if any(map(self._is_made_by, chosen)):
             return True
         return hint in self._lost_bits() or hint in self._near_misses()
 
@@ -285,33 +283,28 @@ class Explanations:
 
         Where nothing is wrong: whether it gives nothing wrong either.
         """
-        mistaken = mistake.numbers(self._case, self._judge.wrong_numbers)
-        if not self._wrong:
-            return self._are_made_alike(mistaken, mistaken)
-        about = [name for name in self._wrong if name in mistaken]
-        if mistake.is_complete and self._judge.together and {*self._wrong} != mistaken.keys():
-            return False
-        return self._wrong[0] in about and self._are_made_alike(mistaken, about)
-
-    def _are_made_alike(self, mistaken: Numbers, names: Iterable[str]) -> bool:
-        """Whether a mistake gives these numbers in some parts."""
+        mistaken = mistake.numbers(self.case, self.judge.wrong_numbers)
+        about = [name for name in self.wrong or mistaken if name in mistaken]
+        if self.wrong:
+            has_more = mistake.is_complete and self.judge.together
+            if self.wrong[0] not in about or (has_more and {*self.wrong} != mistaken.keys()):
+                return False
         return all(
-            self._judge.is_made_alike(self._given[name], mistaken[name], self._wanted[name])
-            for name in names
+            self.judge.is_made_alike(self.given[name], mistaken[name], self.wanted[name])
+            for name in about
         )
 
     def _lost_bits(self) -> list[str]:
-        """What to ask where whole numbers have run over."""
-        pairs = [(self._given[name], self._wanted[name]) for name in self._wrong]
+        """What to ask where whole numbers have run over; no right number speaks against it."""
+        pairs = [(self.given[name], self.wanted[name]) for name in self.wrong]
         lost = (bits for bits in KEPT_IN if all(_has_run_over(*pair, bits) for pair in pairs))
         return [KEPT_IN[bits] for bits in lost]
 
     def _near_misses(self) -> list[str]:
-        wanted, first = self._wanted, self._wrong[0]
-        if not self._judge.together:
-            return _near_miss_hints(self._given[first], wanted[first])
-        pairs = ((self._given[name], wanted[name]) for name in self._wrong)
-        is_rounding = all(_differs_by_float32_rounding(*pair) for pair in pairs)
+        pairs = [(self.given[name], self.wanted[name]) for name in self.wrong]
+        if pairs and not self.judge.together:
+            return _near_miss_hints(*pairs[0])
+        is_rounding = pairs and all(_differs_by_float32_rounding(*pair) for pair in pairs)
         return [NEARLY_A_NUMBER] if is_rounding else []
 
 

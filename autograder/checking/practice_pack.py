@@ -23,7 +23,7 @@ from autograder.checking.mistakes import Number, Numbers, Recorded
 from autograder.checking.plain_data import Message, Plain
 
 ROOT = Path(__file__).parents[2]
-KEPT = ("fallback", "give_away", "allowed_names", "forbidden_modules")
+KEPT = ("observer", "fallback", "give_away", "allowed_names", "forbidden_modules")
 OF_MISTAKE = ("hint", "is_complete", "is_generated")
 OF_JUDGE = ("relative_tolerance", "questions")
 
@@ -69,7 +69,7 @@ def how_observed(exercise: str) -> dict[str, Any]:
     """
     text, _ = practice_files.text_and_tensors(ROOT, exercise)
     pack = json.loads(text)
-    head = json.dumps({name: pack[name] for name in ("observer", *KEPT)})
+    head = json.dumps({name: pack[name] for name in KEPT})
     return _how_observed(plain_data.unpack(Message(head, b"")))
 
 

@@ -67,6 +67,7 @@ def check(  # noqa: PLR0913  all but the first two by name
             cases=cases,
             judge=kind(measure, *mistakes, questions=questions_of(exercise), **judging),
             observe=observe,
+            observer=observer.__name__ if observer else "",
             fallback=fallback,
             give_away=give_away,
             forbidden_modules=forbidden_modules,

@@ -30,7 +30,6 @@ def packed(exercise: str, check: Check) -> Plain:
         {name: getattr(check, name) for name in KEPT}
         | {name: getattr(judge, name) for name in OF_JUDGE}
         | {
-            "observer": "" if check.is_formula else check.observe.__module__,
             "labels": judge.labels,
             "scenarios": judge.scenarios if isinstance(judge, ImplementationJudge) else None,
             "cases": cases,

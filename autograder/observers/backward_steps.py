@@ -15,9 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from autograder.checking.error_hints import TOO_EARLY
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain
+from autograder.checking.fact import Case, Fact, Plain
 from autograder.observers.comparing import num_different
 from autograder.observers.on_ranks import record_on_cluster
 from autograder.observers.random_numbers import whole_numbers

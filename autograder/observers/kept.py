@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain
+from autograder.checking.fact import Fact, Plain
 from autograder.observers.comparing import is_equal, num_different, num_rounded
 from autograder.observers.tools import require_tensor, upstream
 from course_utils.instruments import trace_memory

@@ -27,6 +27,12 @@ NETWORK = Network(
 )
 
 
+WHICH_TENSOR = (
+    "The number of calls is right. Which tensor goes into each of them, and how many numbers of "
+    "which precision does it hold?"
+)
+
+
 def cluster_of(num_ranks: int) -> VirtualCluster:
     """The cluster on which `record_on_ranks` runs a function, for its replay."""
     return VirtualCluster(num_ranks, network=NETWORK)
@@ -74,11 +80,7 @@ def calls_made(num_calls: int, ask: str) -> Fact:
     return Fact("calls", num_calls, "calls to the other ranks", ask)
 
 
-def bytes_in_calls(
-    run: ClusterRun,
-    ask: str = "The number of calls is right. Which tensor goes into each of them, and how many "
-    "numbers of which precision does it hold?",
-) -> Fact:
+def bytes_in_calls(run: ClusterRun, ask: str = WHICH_TENSOR) -> Fact:
     """Bytes of the calls of rank 0, compared where their number is right."""
     num_bytes = sum(each.num_bytes for each in run.communications())
     return Fact("bytes", num_bytes, "bytes in rank 0's calls", ask)

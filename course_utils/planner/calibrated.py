@@ -8,7 +8,7 @@
 from collections.abc import Sequence
 
 from course_utils.configs import Machine, ModelConfig, machine_of
-from course_utils.formulas.calibration import calibrate, held_out_errors
+from course_utils.formulas.calibration import held_out_errors
 from course_utils.formulas.plan import update_seconds
 from course_utils.formulas.step_parts import token_seconds
 from course_utils.records import FoundryRun, one_node_runs
@@ -56,11 +56,6 @@ def row_of_run(run: FoundryRun) -> list[float]:
     elementwise = parts["elementwise"] + update / (run.accumulation * tokens)
     measured = 1 / run.tokens_per_second_per_device
     return [parts["products"] + sent / tokens, parts["attention"], elementwise, measured]
-
-
-def constants_of(runs: Sequence[FoundryRun]) -> dict[str, float]:
-    """``attention`` and ``elementwise``, calibrated on runs."""
-    return calibrate([row_of_run(run) for run in runs])
 
 
 def held_out(runs: Sequence[FoundryRun]) -> dict[FoundryRun, float]:

@@ -1,8 +1,7 @@
-"""Ring collectives, built from messages between neighbours.
+"""A sum around the ring, built from messages between neighbours.
 
 The tensor is split into one part per rank. In the first round each part travels around the ring and
-is summed on the way (reduce-scatter); in the second the sums travel around (all-gather). Each round
-is a collective of its own.
+is summed on the way (reduce-scatter); in the second the sums travel around (all-gather).
 
 Source: Thakur, Rabenseifner and Gropp 2005, Optimization of Collective Communication Operations in
 MPICH, section 4.
@@ -24,24 +23,6 @@ def ring_all_reduce(comm: Comm, tensor: Tensor) -> None:
         mine += theirs
     for step in range(comm.size - 1):
         mine, theirs = _exchange(comm, parts, comm.rank + 1 - step)
-        mine.copy_(theirs)
-
-
-def ring_reduce_scatter(comm: Comm, output: Tensor, tensor: Tensor) -> None:
-    """Sum over all ranks; each gets its part, and sends d-1 messages of a d-th of the tensor."""
-    parts = tensor.flatten().clone().tensor_split(comm.size)
-    for step in range(comm.size - 1):
-        mine, theirs = _exchange(comm, parts, comm.rank - 1 - step)
-        mine += theirs
-    output.copy_(parts[comm.rank].view_as(output))
-
-
-def ring_all_gather(comm: Comm, output: Tensor, tensor: Tensor) -> None:
-    """Concatenate the tensors of all ranks: each sends d-1 messages of a d-th of the output."""
-    parts = output.flatten().tensor_split(comm.size)
-    parts[comm.rank].copy_(tensor.flatten())
-    for step in range(comm.size - 1):
-        mine, theirs = _exchange(comm, parts, comm.rank - step)
         mine.copy_(theirs)
 
 

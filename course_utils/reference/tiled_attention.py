@@ -1,11 +1,11 @@
-"""Attention of one head on a machine with slow and fast memory, in three orders, and its backward.
+"""Attention of one head on a machine with slow and fast memory, in two orders, and its backward.
 
 Each takes a machine with `load`, `store` and `full`, as `course_utils.instruments.TwoLevelMemory`,
 its arrays in slow memory, and the queries and keys of a tile. Queries and results have the shape
 (n, d), keys and values (m, d), the log-sum-exp (n,). Nothing is masked; scores are divided by the
 root of d.
 
-Sources: Dao et al., "FlashAttention" (2022), algorithms 0, 1 and 4; Dao, "FlashAttention-2" (2023),
+Sources: Dao et al., "FlashAttention" (2022), algorithms 0 and 4; Dao, "FlashAttention-2" (2023),
 algorithms 1 and 2.
 """
 
@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
 
 
 class Array(Protocol):
@@ -65,32 +64,6 @@ def flash_forward(machine: Memory, arrays: Sequence[Array], block_q: int, block_
         machine.store(summed / total, out[here])
         machine.store((maximum + total.log())[:, 0], lse[here])
         del queries, maximum, total, summed
-
-
-def flash_forward_keys_outer(
-    machine: Memory, arrays: Sequence[Array], block_q: int, block_k: int
-) -> None:
-    """The order of the first FlashAttention: results go to and fro for each tile of keys.
-
-    Its arrays: q, k, v, out, lse.
-    """
-    q, k, v, out, lse = arrays
-    scale = q.shape[1] ** -0.5
-    for number, there in enumerate(_tiles(k, block_k)):
-        keys, values = machine.load(k[there]), machine.load(v[there])
-        for here in _tiles(q, block_q):
-            scores = machine.load(q[here]) @ keys.mT * scale
-            new_lse = scores.logsumexp(1)
-            if number:
-                old_lse = machine.load(lse[here])
-                new_lse = torch.logaddexp(old_lse, new_lse)
-                shrink = torch.exp(old_lse - new_lse)[:, None]
-                summed = machine.load(out[here]) * shrink
-                summed = summed + torch.exp(scores - new_lse[:, None]) @ values
-            else:
-                summed = torch.exp(scores - new_lse[:, None]) @ values
-            machine.store(summed, out[here])
-            machine.store(new_lse, lse[here])
 
 
 def materialised_forward(
@@ -145,9 +118,3 @@ def _tiles(array: Array, block: int) -> Iterator[slice]:
     num_rows = array.shape[0]
     for start in range(0, num_rows, block):
         yield slice(start, min(start + block, num_rows))
-
-
-def exact_attention(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """The same with all scores in memory: result and log-sum-exp of each query."""
-    scores = q @ k.mT * q.shape[-1] ** -0.5
-    return scores.softmax(-1) @ v, scores.logsumexp(-1)

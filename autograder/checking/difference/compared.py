@@ -26,14 +26,12 @@ class Compared:
 
     Attributes:
         sizes: The sizes of the cases.
-        terms: Further quantities of the cases, such as the tokens of a batch.
         right: The right numbers.
         got: What came.
         tolerance: The relative error that counts as right.
     """
 
     sizes: Table
-    terms: Table
     right: Sequence[Number]
     got: Sequence[Number]
     tolerance: float = 0.0

@@ -61,7 +61,7 @@ class _Search:
 
     def __init__(self, answer: Compared, tick: Callable[[], None]) -> None:
         self.passed, self.tick = answer.passed, tick
-        self.table = answer.sizes | answer.terms
+        self.table = answer.sizes
         failed = [n for n, passed in enumerate(answer.passed) if not passed]
         self.wrong = {name: [column[n] for n in failed] for name, column in self.table.items()}
         self.products = Monomials(self.wrong, 0, tick)

@@ -10,14 +10,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from autograder.checking.difference.case_sizes import columns_of, table_of
+from autograder.checking.difference.case_sizes import table_of
 from autograder.checking.difference.compared import Clue, Compared, Number
 from autograder.checking.difference.factor_or_term import find_amount
 from autograder.checking.exercise_check import Case
 from autograder.checking.result_form import LARGEST
 
 Answer = Number | Mapping[str, Number]
-Terms = Sequence[Mapping[str, Number]]
 
 # Each property has a cost: 1.0 for a single value, up to 2.6 for one size that divides another.
 # The cheapest that fits is said, unless another one costs as little.
@@ -46,23 +45,7 @@ class Property(NamedTuple):
 
 def where(cases: Sequence[Case], right: Sequence[Number], got: Sequence[Number]) -> str | None:
     """The one simple property of the cases that splits right ones from wrong ones."""
-    found = _find_place(Compared(table_of(cases), {}, right, got), lambda: None)
-    return found and " ".join(found)
-
-
-def by_what(
-    cases: Sequence[Case], right: Sequence[Number], got: Sequence[Number], terms: Terms = ()
-) -> str | None:
-    """The factor or the term of sizes by which all wrong cases are off.
-
-    Args:
-        cases: The cases of a formula.
-        right: The right number of each.
-        got: What came.
-        terms: Further named quantities of each case, such as the tokens of a batch.
-    """
-    answer = Compared(table_of(cases), columns_of(terms), right, got)
-    found = None if answer.is_a_guess else find_amount(answer, lambda: None)
+    found = _find_place(Compared(table_of(cases), right, got), lambda: None)
     return found and " ".join(found)
 
 
@@ -71,7 +54,6 @@ def clue(  # noqa: PLR0913  all but the first three by name
     right: Sequence[Answer],
     got: Sequence[Answer],
     *,
-    terms: Terms = (),
     may_say_how_much: bool,
     tolerance: float = 0.0,
     seconds: float = 0.3,
@@ -85,7 +67,6 @@ def clue(  # noqa: PLR0913  all but the first three by name
         cases: The cases of a formula.
         right: The right answer to each: a number, or a dictionary of numbers.
         got: What came; of a dictionary, the first wrong number counts.
-        terms: Further named quantities of each case, such as the tokens of a batch.
         may_say_how_much: Whether this is the second step.
         tolerance: The relative error that counts as right.
         seconds: Of the processor; when they are used up, what was found by then is said.
@@ -101,7 +82,7 @@ def clue(  # noqa: PLR0913  all but the first three by name
     if part is None:
         return None
     numbers = _of_part(right, part), _of_part(got, part)
-    answer = Compared(table_of(cases), columns_of(terms), *numbers, tolerance)
+    answer = Compared(table_of(cases), *numbers, tolerance)
     said: list[str] = []
     try:
         for found in _findings(answer, may_say_how_much, tick):
@@ -145,9 +126,7 @@ def _first_wrong_part(
     numbers = {part: (_of_part(right, part), _of_part(got, part)) for part in parts}
     if not all(_is_comparable(each) for _, given in numbers.values() for each in given):
         return None
-    passed = {
-        part: Compared({}, {}, *columns, tolerance).passed for part, columns in numbers.items()
-    }
+    passed = {part: Compared({}, *columns, tolerance).passed for part, columns in numbers.items()}
     wrong = [(n, part) for n in range(len(right)) for part in parts if not passed[part][n]]
     return wrong[0][1] if wrong else None
 
@@ -192,12 +171,11 @@ def _find_place(answer: Compared, tick: Callable[[], None]) -> Clue | None:
 
 def _properties(answer: Compared) -> Iterator[Property]:
     """What can be said of a case in few words; wrong only where that is an end of a range."""
-    table = answer.sizes | answer.terms
-    for name, column in table.items():
+    for name, column in answer.sizes.items():
         yield from _values(name, column)
     is_zero = [each == 0 for each in answer.right]
     yield Property(1.8, "the right number is 0", is_zero, may_be_wrong=True)
-    whole = {name: column for name, column in table.items() if _is_whole(column)}
+    whole = {name: column for name, column in answer.sizes.items() if _is_whole(column)}
     for (one, a), (other, b) in itertools.permutations(whole.items(), 2):
         yield from _pairs(one, other, [*zip(a, b, strict=True)])
 

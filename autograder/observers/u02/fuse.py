@@ -8,9 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain
+from autograder.checking.fact import Case, Fact, Plain
 from autograder.observers.comparing import is_equal, num_different
 from autograder.observers.tools import errors_as_data, keep, undisturbed
 from course_utils.instruments.moved_bytes import MOVE_NOTHING, OVERWRITE

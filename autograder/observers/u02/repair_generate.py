@@ -9,9 +9,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from autograder.checking.case_objects import model_of
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain, describe
+from autograder.checking.fact import Case, Fact, Plain
+from autograder.checking.plain_data import describe
 from autograder.checking.result_form import WrongForm
 from autograder.observers.tools import (
     errors_as_data,

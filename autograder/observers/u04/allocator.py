@@ -10,9 +10,7 @@ from itertools import takewhile
 from operator import eq
 from typing import Any
 
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain
+from autograder.checking.fact import Case, Fact, Plain
 from autograder.observers.tools import errors_as_data
 from course_utils.configs import ModelConfig, RunConfig, precision
 from course_utils.instruments import fake_tensors, trace_memory

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain, describe
+from autograder.checking.fact import Case, Fact, Plain
+from autograder.checking.plain_data import describe
 from autograder.observers.tools import errors_as_data
 from course_utils.reference.allocator import CachingAllocator, new_segment_bytes
 

@@ -8,9 +8,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain
+from autograder.checking.fact import Case, Fact, Plain
 from course_utils.configs import Kernels, ModelConfig
 from course_utils.instruments import count_saved_bytes
 from course_utils.instruments.operands import tensors_in

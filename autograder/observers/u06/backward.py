@@ -7,9 +7,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain
+from autograder.checking.fact import Case, Fact, Plain
 from autograder.observers.checksums import checksum, wrong_rows
 from autograder.observers.comparing import num_different
 from autograder.observers.kept import gradients_of, kept_bytes, observe_kept, observe_numbers, saved

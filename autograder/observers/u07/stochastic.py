@@ -5,9 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain
+from autograder.checking.fact import Case, Fact, Plain
 from autograder.observers.tools import errors_as_data, require_tensor
 
 NUM_CHANCES = 2**16

@@ -8,9 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from autograder.checking import plain_data
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain
+from autograder.checking.fact import Case, Fact, Plain
 from autograder.checking.result_form import WrongForm
 from autograder.observers.comparing import num_different
 from autograder.observers.tools import (

@@ -7,9 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from autograder.checking import plain_data
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain
+from autograder.checking.fact import Case, Fact, Plain
 from autograder.checking.precision import is_same_number, tolerance
 from autograder.observers.comparing import is_same
 from autograder.observers.random_numbers import uniform_numbers

@@ -3,9 +3,8 @@
 from typing import Any
 
 from autograder.checking import plain_data
-from autograder.checking.exercise_check import Case, call
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain
+from autograder.checking.exercise_check import call
+from autograder.checking.fact import Case, Fact, Plain
 
 WANTED = "wanted a list of one number for each sequence"
 

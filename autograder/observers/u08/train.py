@@ -10,9 +10,7 @@ from torch.optim import SGD
 from torch.optim.lr_scheduler import LambdaLR
 
 from autograder.checking import plain_data
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain
+from autograder.checking.fact import Case, Fact, Plain
 from autograder.checking.result_form import WrongForm, is_number, require_form
 from autograder.observers.tools import errors_as_data, length_of, undisturbed
 from autograder.observers.u08.ragged_batches import (

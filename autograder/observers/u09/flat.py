@@ -4,9 +4,7 @@ from typing import Any
 
 import torch
 
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain
+from autograder.checking.fact import Case, Fact, Plain
 from autograder.observers import after_backward
 from autograder.observers.tools import errors_as_data
 from course_utils.distributed import NullComm

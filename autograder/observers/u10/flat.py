@@ -6,12 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain, describe
+from autograder.checking.fact import Case, Fact, Plain
+from autograder.checking.plain_data import describe
 from autograder.checking.result_form import WrongForm
 from autograder.observers.comparing import is_equal
-from autograder.observers.on_ranks import cluster_of, most_calls, record_on_ranks
+from autograder.observers.on_ranks import calls_made, cluster_of, most_calls, record_on_ranks
 from autograder.observers.replay import forged, replay
 from autograder.observers.tools import errors_as_data, require_tensor
 from course_utils.distributed import Comm, CommError
@@ -90,10 +89,8 @@ def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
             "The part of rank 0 is as long as it should be. What does the last rank hold where the "
             "numbers run out?",
         ),
-        Fact(
-            "calls",
+        calls_made(
             most_calls(run),
-            "calls to the other ranks",
             "One gather for each whole, and none before. Which calls do you make?",
         ),
         Fact(

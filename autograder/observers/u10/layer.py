@@ -6,9 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain
+from autograder.checking.fact import Case, Fact, Plain
 from autograder.observers.comparing import num_different
 from autograder.observers.on_ranks import cluster_of, most_calls, record_on_ranks
 from autograder.observers.random_numbers import normal_numbers

@@ -5,9 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain
+from autograder.checking.fact import Case, Fact, Plain
 from autograder.checking.result_form import require_as_many
 from autograder.observers.comparing import is_nearly
 from autograder.observers.on_ranks import cluster_of, most_calls, record_on_ranks

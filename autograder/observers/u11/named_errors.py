@@ -4,9 +4,7 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain
+from autograder.checking.fact import Case, Fact, Plain
 
 Observe = Callable[[Any, Case], object]
 

@@ -1,36 +1,25 @@
 """The lists of GPipe: every action once, all F before all B, and how long they take."""
 
-from typing import Any
-
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain
-from autograder.observers.tools import errors_as_data
+from autograder.checking.fact import Case, Fact, Plain
 from autograder.observers.u12 import lists
 
-
-@errors_as_data
-def observe(answer: Any, case: Case) -> Plain:
-    """The student's lists."""
-    return lists.lists_of(answer, case)
+observe = lists.observe
 
 
 def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """What is wrong with the lists, how long they take, and what each stage holds."""
     run = lists.follow(case, observed)
+    of_run = lists.facts_of_run(
+        observed,
+        run,
+        ask_unknown="What are the three parts of an action, and from which number on do "
+        "micro-batches count?",
+        ask_repeated="How often does a stage see each micro-batch?",
+        ask_missing="Which passes does every stage make, and for which micro-batches?",
+        ask_seconds="The step takes longer than it must. Which stage is late, and for what?",
+    )
     return [
-        lists.num_lists(observed),
-        lists.unknown(
-            run,
-            "What are the three parts of an action, and from which number on do micro-batches "
-            "count?",
-        ),
-        lists.repeated(run, "How often does a stage see each micro-batch?"),
-        lists.missing(run, "Which passes does every stage make, and for which micro-batches?"),
-        lists.waiting(run),
-        lists.step_seconds(
-            run, "The step takes longer than it must. Which stage is late, and for what?"
-        ),
+        *of_run,
         Fact(
             "late_forwards",
             sum(map(_late_forwards, observed)),

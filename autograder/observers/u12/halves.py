@@ -8,9 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain, describe
+from autograder.checking.fact import Case, Fact, Plain
+from autograder.checking.plain_data import describe
 from autograder.checking.result_form import WrongForm
 from autograder.observers.checksums import checksum, wrong_rows
 from autograder.observers.random_numbers import normal_numbers

@@ -1,23 +1,13 @@
 """The lists of interleaved 1F1B: every action once, the time with and without messages."""
 
-from typing import Any
-
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain
-from autograder.observers.tools import errors_as_data
+from autograder.checking.fact import Case, Fact, Plain
 from autograder.observers.u12 import lists
 from course_utils.instruments import PassSeconds
 
-
-@errors_as_data
-def observe(answer: Any, case: Case) -> Plain:
-    """The student's lists."""
-    return lists.lists_of(answer, case)
-
-
 # In tenths of a second: passes of one second, messages of a tenth.
 WITH_MESSAGES = PassSeconds(forward=10, input_gradient=10, weight_gradient=10, message=1)
+
+observe = lists.observe
 
 
 def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
@@ -27,28 +17,20 @@ def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """
     run = lists.follow(case, observed)
     tenths = int(lists.follow(case, observed, WITH_MESSAGES).seconds)
+    of_run = lists.facts_of_run(
+        observed,
+        run,
+        ask_unknown="What are the three parts of an action, and which chunks has a stage?",
+        ask_repeated="An action occurs twice. Where do the orders go on after the first passes?",
+        ask_missing="Every stage makes F and B of every micro-batch in every chunk. Which ones "
+        "are left when F and B no longer alternate?",
+        ask_waiting="Your stages wait for each other. How many F must, and may, a stage run "
+        "before the first gradient can reach it?",
+        ask_seconds="The step takes longer than it must. Which stage has a gap in the middle, and "
+        "what does it wait for there?",
+    )
     return [
-        lists.num_lists(observed),
-        lists.unknown(run, "What are the three parts of an action, and which chunks has a stage?"),
-        lists.repeated(
-            run,
-            "An action occurs twice. Where do the orders go on after the first passes?",
-        ),
-        lists.missing(
-            run,
-            "Every stage makes F and B of every micro-batch in every chunk. Which ones are left "
-            "when F and B no longer alternate?",
-        ),
-        lists.waiting(
-            run,
-            "Your stages wait for each other. How many F must, and may, a stage run before the "
-            "first gradient can reach it?",
-        ),
-        lists.step_seconds(
-            run,
-            "The step takes longer than it must. Which stage has a gap in the middle, and what "
-            "does it wait for there?",
-        ),
+        *of_run,
         Fact(
             "tenths",
             max(tenths, right["tenths"]),

@@ -2,21 +2,19 @@
 
 from typing import Any
 
-from autograder.checking.exercise_check import Case, call
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain, describe
+from autograder.checking.exercise_check import call
+from autograder.checking.fact import Case, Fact, Plain
+from autograder.checking.plain_data import describe
+from autograder.observers.tools import errors_as_data
 from course_utils.configs import Placement
 from course_utils.instruments import PassSeconds, PipelineRun, simulate_pipeline
 
 TIMES = 4  # an answer with that many times the actions is not followed
 
 
-def lists_of(answer: Any, case: Case) -> Plain:
-    """The student's lists.
-
-    Raises:
-        TypeError: If it is no list of lists.
-    """
+@errors_as_data
+def observe(answer: Any, case: Case) -> Plain:
+    """The student's lists."""
     sizes = {name: each for name, each in case.items() if name != "scenario"}
     schedule: Any = call(answer, sizes)
     if schedule is None:
@@ -38,44 +36,46 @@ def follow(case: Case, schedule: Plain, seconds: PassSeconds | None = None) -> P
     return simulate_pipeline(lists, case["num_micro_batches"], placement, seconds)
 
 
-def num_lists(observed: Plain) -> Fact:
-    """Lists that came."""
-    return Fact(
-        "lists",
-        len(observed),
-        "lists, one for each stage",
-        "How many lists does a schedule have?",
-    )
+WHAT_COMES_BEFORE = (
+    "Your stages wait for each other. Which action does one of them wait for, and what comes "
+    "before it on its stage?"
+)
 
 
-def unknown(run: PipelineRun, ask: str) -> Fact:
-    """What nobody can follow."""
-    return Fact("unknown", len(run.unknown), "entries other than actions of this pipeline", ask)
-
-
-def repeated(run: PipelineRun, ask: str) -> Fact:
-    """What is done already."""
-    return Fact("repeated", len(run.repeated), "actions that occur twice", ask)
-
-
-def missing(run: PipelineRun, ask: str) -> Fact:
-    """What is left to do."""
-    return Fact("missing", len(run.missing), "actions that are missing", ask)
-
-
-def waiting(
+def facts_of_run(  # noqa: PLR0913  questions by name
+    schedule: Plain,
     run: PipelineRun,
-    ask: str = "Your stages wait for each other. Which action does one of them wait for, and what "
-    "comes before it on its stage?",
-) -> Fact:
-    """Actions that never begin."""
-    label = "A deadlock: the caption of your picture names the actions that wait."
-    return Fact("waiting", len(run.waiting), label, ask)
-
-
-def step_seconds(run: PipelineRun, ask: str) -> Fact:
-    """How long the step takes."""
-    return Fact("seconds", int(run.seconds), "seconds of the step", ask)
+    *,
+    ask_unknown: str,
+    ask_repeated: str,
+    ask_missing: str,
+    ask_waiting: str = WHAT_COMES_BEFORE,
+    ask_seconds: str,
+) -> list[Fact]:
+    """What is wrong with the lists, and how long they take; questions are an exercise's own."""
+    return [
+        Fact(
+            "lists",
+            len(schedule),
+            "lists, one for each stage",
+            "How many lists does a schedule have?",
+        ),
+        Fact(
+            "unknown",
+            len(run.unknown),
+            "entries other than actions of this pipeline",
+            ask_unknown,
+        ),
+        Fact("repeated", len(run.repeated), "actions that occur twice", ask_repeated),
+        Fact("missing", len(run.missing), "actions that are missing", ask_missing),
+        Fact(
+            "waiting",
+            len(run.waiting),
+            "A deadlock: the caption of your picture names the actions that wait.",
+            ask_waiting,
+        ),
+        Fact("seconds", int(run.seconds), "seconds of the step", ask_seconds),
+    ]
 
 
 def held(run: PipelineRun, stage: int, right: Plain, ask: str) -> Fact:

@@ -1,45 +1,27 @@
 """The lists of 1F1B: every action once, how long they take, and what each stage holds."""
 
-from typing import Any
-
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain
-from autograder.observers.tools import errors_as_data
+from autograder.checking.fact import Case, Fact, Plain
 from autograder.observers.u12 import lists
 
-
-@errors_as_data
-def observe(answer: Any, case: Case) -> Plain:
-    """The student's lists."""
-    return lists.lists_of(answer, case)
+observe = lists.observe
 
 
 def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """What is wrong with the lists, how long they take, and what each stage holds."""
     run = lists.follow(case, observed)
+    of_run = lists.facts_of_run(
+        observed,
+        run,
+        ask_unknown="What are the three parts of an action, and how many micro-batches are there?",
+        ask_repeated="An action occurs twice. With which micro-batch do F and B go on after the "
+        "first passes?",
+        ask_missing="Every stage makes F and B of every micro-batch. Which ones are left when F "
+        "and B no longer alternate?",
+        ask_seconds="The step takes longer than with GPipe. Which stage has a gap that GPipe does "
+        "not have, and what does it wait for there?",
+    )
     return [
-        lists.num_lists(observed),
-        lists.unknown(
-            run,
-            "What are the three parts of an action, and how many micro-batches are there?",
-        ),
-        lists.repeated(
-            run,
-            "An action occurs twice. With which micro-batch do F and B go on after the first "
-            "passes?",
-        ),
-        lists.missing(
-            run,
-            "Every stage makes F and B of every micro-batch. Which ones are left when F and B no "
-            "longer alternate?",
-        ),
-        lists.waiting(run),
-        lists.step_seconds(
-            run,
-            "The step takes longer than with GPipe. Which stage has a gap that GPipe does not "
-            "have, and what does it wait for there?",
-        ),
+        *of_run,
         *(
             lists.held(
                 run,

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from autograder.checking.exercise_check import Case, call
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain, describe
+from autograder.checking.exercise_check import call
+from autograder.checking.fact import Case, Fact, Plain
+from autograder.checking.plain_data import describe
 from autograder.observers.tools import errors_as_data
 
 

@@ -4,9 +4,8 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain, describe
+from autograder.checking.fact import Case, Fact, Plain
+from autograder.checking.plain_data import describe
 from autograder.checking.precision import PROMISED
 from autograder.checking.result_form import LARGEST, WrongForm
 from autograder.observers.tools import errors_as_data, require_one_number, require_pair

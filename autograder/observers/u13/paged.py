@@ -8,9 +8,8 @@ from contextlib import suppress
 from copy import deepcopy
 from typing import Any
 
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain, describe
+from autograder.checking.fact import Case, Fact, Plain
+from autograder.checking.plain_data import describe
 from autograder.checking.result_form import WrongForm
 from autograder.observers.tools import errors_as_data, require_pair
 from autograder.observers.u13.paged_memory import Memory, first_wrong

@@ -4,15 +4,14 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain
+from autograder.checking.fact import Case, Fact, Plain
 from autograder.checking.result_form import require_form
 from autograder.observers.after_backward import length
 from autograder.observers.on_ranks import bytes_in_calls, calls_made, cluster_of, most_calls
 from autograder.observers.replay import forged, replay
 from autograder.observers.tools import errors_as_data, length_of, require_one_number
 from autograder.observers.u15.on_models import gradients_after, layers_of, missing, rows_of
+from course_utils.distributed import Comm
 
 # PyTorch adds 1e-6 to the norm that it divides by.
 WITH_EPSILON = 1e-5
@@ -42,9 +41,13 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     """Gradients of all ranks, the norms that they return, and what each rank did."""
     models = [model_of(case) for _ in range(case["num_ranks"])]
     given = [(loss_of(model, case, n), case["max_norm"]) for n, model in enumerate(models)]
-    observed = gradients_after(answer, models, given)
-    norms = [require_one_number(each, "a norm, a number") for each in observed["results"]]
-    return {name: observed[name] for name in ("gradients", "logs")} | {"norms": norms}
+    norms: list[Any] = [None] * case["num_ranks"]
+
+    def clip(comm: Comm, model: nn.Module, loss: Tensor, max_norm: float) -> None:
+        norms[comm.rank] = answer(comm, model, loss, max_norm)
+
+    observed = gradients_after(clip, models, given)
+    return observed | {"norms": [require_one_number(each, "a norm, a number") for each in norms]}
 
 
 def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:

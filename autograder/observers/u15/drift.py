@@ -1,17 +1,15 @@
 """What is observed of gradients that travel several in one call."""
 
+from operator import ne
 from typing import Any
 
 from torch import Tensor, nn
 
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain
-from autograder.observers.after_backward import length, length_on_last, wrong_ranks
-from autograder.observers.on_ranks import bytes_in_calls, calls_made, cluster_of, most_calls
-from autograder.observers.replay import forged, replay
+from autograder.checking.fact import Case, Fact, Plain
+from autograder.observers.on_ranks import cluster_of
+from autograder.observers.replay import replay
 from autograder.observers.tools import errors_as_data
-from autograder.observers.u15.on_models import gradients_after, layers_of, missing, rows_of
+from autograder.observers.u15.on_models import facts_of_sums, gradients_after, layers_of, rows_of
 
 
 def model_of(case: Case) -> nn.Module:
@@ -31,30 +29,26 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     """Gradients of all ranks, and what each rank did."""
     models = [model_of(case) for _ in range(case["num_ranks"])]
     given = [(loss_of(model, case, n), case["bucket_bytes"]) for n, model in enumerate(models)]
-    observed = gradients_after(answer, models, given)
-    return {name: observed[name] for name in ("gradients", "logs")}
+    return gradients_after(answer, models, given)
 
 
 def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Gradients against those of the whole batch, and the bytes of each bucket."""
-    run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
-    gradients, whole = observed["gradients"], right["gradients"]
+    run, _ = replay(observed["logs"], cluster_of(case["num_ranks"]))
     sent = [each.num_bytes for each in run.communications()]
-    pairs = zip(sent, right["buckets"], strict=False)
+    of_sums = facts_of_sums(
+        case,
+        observed,
+        right,
+        ask_calls="How many buckets are there, with the one that is not full?",
+        ask_bytes="How often is each gradient sent?",
+        ask_length="Which gradients are the sum over all ranks, and which still one rank's own?",
+    )
     return [
-        forged(forged_calls),
-        missing(gradients, whole),
-        calls_made(most_calls(run), "How many buckets are there, with the one that is not full?"),
-        bytes_in_calls(run, "How often is each gradient sent?"),
-        length(
-            gradients,
-            "Which gradients are the sum over all ranks, and which still one rank's own?",
-        ),
-        length_on_last(gradients),
-        wrong_ranks(gradients, whole),
+        *of_sums,
         Fact(
             "other_buckets",
-            sum(ours != wanted for ours, wanted in pairs),
+            sum(map(ne, sent, right["buckets"])),
             "buckets of the wrong size",
             "Which gradients belong to which bucket, from first to last?",
         ),

@@ -4,19 +4,14 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain
-from autograder.observers.after_backward import length, length_on_last, wrong_ranks
+from autograder.checking.fact import Case, Fact, Plain
 from autograder.observers.comparing import num_changed
-from autograder.observers.on_ranks import bytes_in_calls, calls_made, cluster_of, most_calls
-from autograder.observers.replay import forged, replay
 from autograder.observers.tools import errors_as_data
 from autograder.observers.u15.on_models import (
+    facts_of_sums,
     fill_gradients,
     gradients_after,
     layers_of,
-    missing,
     rows_of,
 )
 
@@ -40,34 +35,23 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     ranks = range(case["num_ranks"])
     batches = [batch_of(case) for _ in ranks]
     models = [model_of(case, rank) for rank in ranks]
-    observed = gradients_after(answer, models, [(each,) for each in batches])
-    return {name: observed[name] for name in ("gradients", "logs")} | {
+    return gradients_after(answer, models, [(each,) for each in batches]) | {
         "changed_batches": num_changed(batches, [batch_of(case) for _ in ranks])
     }
 
 
 def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Gradients against those of the whole batch, and what was sent for them."""
-    run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
-    gradients, whole = observed["gradients"], right["gradients"]
+    of_sums = facts_of_sums(
+        case,
+        observed,
+        right,
+        ask_missing="A gradient is None at the end. On which ranks? What belongs there?",
+        ask_calls="How many calls does each rank make, and how many parameters are there?",
+        ask_length="Is every row in exactly one rank's share, and what is its loss divided by?",
+    )
     return [
-        forged(forged_calls),
-        missing(
-            gradients,
-            whole,
-            "A gradient is None at the end. On which ranks? What belongs there?",
-        ),
-        calls_made(
-            most_calls(run),
-            "How many calls does each rank make, and how many parameters are there?",
-        ),
-        bytes_in_calls(run),
-        length(
-            gradients,
-            "Is every row in exactly one rank's share, and what is its loss divided by?",
-        ),
-        length_on_last(gradients),
-        wrong_ranks(gradients, whole),
+        *of_sums,
         Fact(
             "changed_batches",
             observed["changed_batches"],

@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain
+from autograder.checking.fact import Case, Fact, Plain
 from autograder.observers.after_backward import length
 from autograder.observers.backward_steps import (
     backward_passes,

@@ -7,9 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain
+from autograder.checking.fact import Case, Fact, Plain
 from autograder.observers.after_backward import gradients_of
 from autograder.observers.comparing import num_different
 from autograder.observers.on_ranks import (

@@ -7,10 +7,24 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from autograder.checking.fact import Fact
+from autograder.checking.fact import Case, Fact, Plain
 from autograder.observers import after_backward
-from autograder.observers.after_backward import Gradients, gradients_of
-from autograder.observers.on_ranks import record_on_ranks
+from autograder.observers.after_backward import (
+    Gradients,
+    gradients_of,
+    length,
+    length_on_last,
+    wrong_ranks,
+)
+from autograder.observers.on_ranks import (
+    WHICH_TENSOR,
+    bytes_in_calls,
+    calls_made,
+    cluster_of,
+    most_calls,
+    record_on_ranks,
+)
+from autograder.observers.replay import forged, replay
 from autograder.observers.tools import undisturbed
 
 
@@ -59,17 +73,41 @@ def gradients_after(
         )
     return {
         "gradients": [gradients_of(list(each.parameters())) for each in models],
-        "results": recorded.results,
         "logs": recorded.logs,
     }
 
 
-def missing(
-    gradients: Sequence[Gradients],
-    whole: Gradients,
-    ask: str = "Gradients are None afterwards. On which ranks does backward run, and which of your "
-    "lines assign to `grad` after it, and which value?",
-) -> Fact:
+WHO_ASSIGNS = (
+    "Gradients are None afterwards. On which ranks does backward run, and which of your lines "
+    "assign to `grad` after it, and which value?"
+)
+
+
+def facts_of_sums(  # noqa: PLR0913  questions by name
+    case: Case,
+    observed: Plain,
+    right: Plain,
+    *,
+    ask_calls: str,
+    ask_length: str,
+    ask_missing: str = WHO_ASSIGNS,
+    ask_bytes: str = WHICH_TENSOR,
+) -> list[Fact]:
+    """Gradients beside those of the whole batch, and what was sent; questions of an exercise."""
+    run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
+    gradients, whole = observed["gradients"], right["gradients"]
+    return [
+        forged(forged_calls),
+        missing(gradients, whole, ask_missing),
+        calls_made(most_calls(run), ask_calls),
+        bytes_in_calls(run, ask_bytes),
+        length(gradients, ask_length),
+        length_on_last(gradients),
+        wrong_ranks(gradients, whole),
+    ]
+
+
+def missing(gradients: Sequence[Gradients], whole: Gradients, ask: str = WHO_ASSIGNS) -> Fact:
     """Gradients of all ranks that are None and should not be."""
     pairs = [pair for ours in gradients for pair in zip(ours, whole, strict=True)]
     num_gradients = sum(mine is None and other is not None for mine, other in pairs)

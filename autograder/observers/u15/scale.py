@@ -4,14 +4,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain
-from autograder.observers.after_backward import length, length_on_last, wrong_ranks
-from autograder.observers.on_ranks import bytes_in_calls, calls_made, cluster_of, most_calls
-from autograder.observers.replay import forged, replay
+from autograder.checking.fact import Case, Fact, Plain
 from autograder.observers.tools import errors_as_data
-from autograder.observers.u15.on_models import gradients_after, layers_of, missing, rows_of
+from autograder.observers.u15.on_models import facts_of_sums, gradients_after, layers_of, rows_of
 
 
 def model_of(case: Case) -> nn.Module:
@@ -30,31 +25,23 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     """Gradients of all ranks, how many micro-batches are left, and what each rank did."""
     ranks = range(case["num_ranks"])
     models, batches = [model_of(case) for _ in ranks], [micro_batches_of(case, n) for n in ranks]
-    observed = gradients_after(answer, models, [(each,) for each in batches])
-    return {name: observed[name] for name in ("gradients", "logs")} | {
+    return gradients_after(answer, models, [(each,) for each in batches]) | {
         "lost": sum(case["num_micro_batches"] - len(each) for each in batches)
     }
 
 
 def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Gradients against those of the mean over all rows, and what was sent."""
-    run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
-    gradients, whole = observed["gradients"], right["gradients"]
+    of_sums = facts_of_sums(
+        case,
+        observed,
+        right,
+        ask_calls="How often do ranks have to communicate, for one optimizer step?",
+        ask_length="By which factor is the gradient too large or too small, and which of your "
+        "lines divide?",
+    )
     return [
-        forged(forged_calls),
-        missing(gradients, whole),
-        calls_made(
-            most_calls(run),
-            "How often do ranks have to communicate, for one optimizer step?",
-        ),
-        bytes_in_calls(run),
-        length(
-            gradients,
-            "By which factor is the gradient too large or too small, and which of your lines "
-            "divide?",
-        ),
-        length_on_last(gradients),
-        wrong_ranks(gradients, whole),
+        *of_sums,
         Fact(
             "lost",
             observed["lost"],

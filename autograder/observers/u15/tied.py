@@ -5,21 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from autograder.checking.exercise_check import Case
-from autograder.checking.fact import Fact
-from autograder.checking.plain_data import Plain
-from autograder.observers.after_backward import (
-    changed_frozen,
-    frozen,
-    gradients_of,
-    length,
-    length_on_last,
-    wrong_ranks,
-)
-from autograder.observers.on_ranks import bytes_in_calls, calls_made, cluster_of, most_calls
-from autograder.observers.replay import forged, replay
+from autograder.checking.fact import Case, Fact, Plain
+from autograder.observers.after_backward import changed_frozen, frozen, gradients_of
 from autograder.observers.tools import errors_as_data
-from autograder.observers.u15.on_models import gradients_after, layers_of, missing, rows_of
+from autograder.observers.u15.on_models import facts_of_sums, gradients_after, layers_of, rows_of
 
 NUM_LAYERS = 4
 
@@ -62,24 +51,20 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     models = [model_of(case, rank) for rank in ranks]
     losses = [(loss_of(model, case, rank),) for rank, model in enumerate(models)]
     observed = gradients_after(answer, models, losses)
-    kept = [gradients_of(frozen(each)) for each in models]
-    return {name: observed[name] for name in ("gradients", "logs")} | {"frozen": kept}
+    return observed | {"frozen": [gradients_of(frozen(each)) for each in models]}
 
 
 def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Gradients against those of the whole batch, and what was sent for them."""
-    run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
-    gradients, whole = observed["gradients"], right["gradients"]
+    of_sums = facts_of_sums(
+        case,
+        observed,
+        right,
+        ask_calls="How many parameters are trained, each counted once, and how many calls do you "
+        "make?",
+        ask_length="Which gradients are too large or too small, and by which factor?",
+    )
     return [
-        forged(forged_calls),
-        missing(gradients, whole),
-        calls_made(
-            most_calls(run),
-            "How many parameters are trained, each counted once, and how many calls do you make?",
-        ),
-        bytes_in_calls(run),
-        length(gradients, "Which gradients are too large or too small, and by which factor?"),
-        length_on_last(gradients),
-        wrong_ranks(gradients, whole),
+        *of_sums,
         changed_frozen(observed, right, "frozen parameters whose grad has changed"),
     ]

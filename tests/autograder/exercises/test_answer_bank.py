@@ -16,7 +16,7 @@ import pytest
 
 from autograder import catalogue
 from autograder.checking import practice_pack
-from autograder.checking.judges import ImplementationJudge, as_observed
+from autograder.checking.judges import ImplementationJudge
 from autograder.checking.lookup import check_of, graded_check_of, practice_check_of
 from autograder.checking.mistakes import Symptom
 from autograder.checking.plain_data import pack
@@ -121,10 +121,12 @@ def test_questions_are_asked_of_what_there_is(exercise: str):
     "exercise",
     [name for name in ANSWER_BANKS if isinstance(check_of(name).judge, ImplementationJudge)],
 )
-def test_what_observes_stands_beside_its_facts_where_a_pack_looks_for_them(exercise: str):
-    check = graded_check_of(exercise)
-    observer = importlib.import_module(check.observe.__module__)
-    assert getattr(observer, "facts", as_observed) is check.judge.facts
+def test_a_pack_names_the_module_with_observe_and_the_exercises_own_facts(exercise: str):
+    """Exercises may share an `observe`, so that only its name tells which facts are theirs."""
+    check = check_of(exercise)
+    observer = importlib.import_module(check.observer)
+    assert (observer.observe, observer.facts) == (check.observe, check.judge.facts)
+    assert practice_check_of(exercise).judge.facts is check.judge.facts
 
 
 @pytest.mark.parametrize("exercise", ANSWER_BANKS)

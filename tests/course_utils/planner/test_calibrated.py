@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from course_utils.configs import REACHED
+from course_utils.formulas.calibration import calibrate
 from course_utils.formulas.step_parts import token_seconds
 from course_utils.planner.calibrated import (
     DEVICES,
-    constants_of,
     held_out,
     machine_of_run,
     model_of_run,
@@ -74,7 +74,7 @@ def test_held_out_rows_of_the_practice_problem():
 
 @pytest.mark.parametrize("device", ["A100-80", "H100"])
 def test_machines_have_the_constants_of_these_rows(device):
-    constants = constants_of(settled_runs(device))
+    constants = calibrate([row_of_run(run) for run in settled_runs(device)])
     reached = REACHED[DEVICES[device]]
     assert {name: round(each, 2) for name, each in constants.items()} == {
         name: reached[name] for name in constants

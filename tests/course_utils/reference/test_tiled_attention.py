@@ -15,10 +15,15 @@ from course_utils.formulas.attention_tiles import (
     visited_tiles,
 )
 from course_utils.instruments import TwoLevelMemory, count_flops, count_saved_bytes
-from course_utils.reference import tiled_attention
 from course_utils.reference.flash import flash_attention
 from course_utils.reference.online_softmax import merge, online_softmax
+from course_utils.reference.tiled_attention import (
+    flash_backward,
+    flash_forward,
+    materialised_forward,
+)
 from course_utils.reference.tiled_forward import tiled_forward
+from tests.course_utils.reference.keys_outer import flash_forward_keys_outer
 
 # Queries, keys, width of a head, queries and keys of a tile; whole tiles, and ragged ones.
 SIZES = [(64, 96, 8, 16, 8), (50, 70, 8, 16, 32), (7, 5, 3, 9, 2), (1, 1, 2, 1, 1)]
@@ -30,6 +35,12 @@ def attention(num_queries, num_keys, head_dim):
     return [torch.randn(s, generator=generator, dtype=torch.float64) for s in shapes]
 
 
+def attention_at_once(q, k, v):
+    """Result and log-sum-exp of each query, with all scores in memory."""
+    scores = q @ k.mT * q.shape[-1] ** -0.5
+    return scores.softmax(-1) @ v, scores.logsumexp(-1)
+
+
 def zeros(*shape):
     return torch.zeros(shape, dtype=torch.float64)
 
@@ -39,15 +50,15 @@ def zeros(*shape):
 def test_result_and_traffic(name, sizes):
     n, m, d, block_q, block_k = sizes
     q, k, v = attention(n, m, d)
-    wanted, wanted_lse = tiled_attention.exact_attention(q, k, v)
+    wanted, wanted_lse = attention_at_once(q, k, v)
     out, lse, machine = zeros(n, d), zeros(n), TwoLevelMemory()
     if name == "materialised":
-        tensors, program = [q, k, v, zeros(n, m), zeros(n, m), out], "materialised_forward"
+        tensors, program = [q, k, v, zeros(n, m), zeros(n, m), out], materialised_forward
     else:
         tensors = [q, k, v, out, lse]
-        program = "flash_forward" if name == "q_outer" else "flash_forward_keys_outer"
+        program = flash_forward if name == "q_outer" else flash_forward_keys_outer
     arrays = [machine.slow(each) for each in tensors]
-    getattr(tiled_attention, program)(machine, arrays, block_q, block_k)
+    program(machine, arrays, block_q, block_k)
     assert torch.allclose(out, wanted, rtol=1e-12, atol=1e-12)
     if name != "materialised":
         assert torch.allclose(lse, wanted_lse, rtol=1e-12)
@@ -59,13 +70,13 @@ def test_result_and_traffic(name, sizes):
 def test_backward_on_the_machine(sizes):
     n, m, d, block_q, block_k = sizes
     q, k, v = (each.requires_grad_() for each in attention(n, m, d))
-    out, lse = tiled_attention.exact_attention(q, k, v)
+    out, lse = attention_at_once(q, k, v)
     upstream = torch.linspace(1, 2, n * d, dtype=torch.float64).view(n, d)
     out.backward(upstream)
     grads, machine = [zeros(n, d), zeros(m, d), zeros(m, d)], TwoLevelMemory()
     tensors = [*(t.detach() for t in (q, k, v, out, lse)), upstream, zeros(n), *grads]
     arrays = [machine.slow(each) for each in tensors]
-    tiled_attention.flash_backward(machine, arrays, block_q, block_k)
+    flash_backward(machine, arrays, block_q, block_k)
     for grad, tensor in zip(grads, (q, k, v), strict=True):
         assert torch.allclose(grad, tensor.grad, rtol=1e-11, atol=1e-11)
     assert machine.traffic_elements == backward_traffic(*sizes)
