@@ -41,6 +41,15 @@ KEPT_IN = {
     for bits in (64, 32)
 }
 UNREADABLE = "What it made has another form than what the exercise asks for."
+# What reading data of another form raises.
+OF_ANOTHER_FORM = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 NEARLY_A_NUMBER = "Almost: some digits are lost. Is it a rounding of yours or a rounded constant?"
 
 
@@ -92,16 +101,17 @@ class ValueJudge:
         """Compare the answer's value with the measurement.
 
         Whatever comes is judged: what cannot be compared, because it has another form than what is
-        right, is wrong. An error of the measurement itself is no answer's fault.
+        right, is wrong. An error of the measurement, or of the facts' own code, is no answer's
+        fault.
         """
         self.measurement(case)
         try:
             return self._compared(case, got)
-        except MemoryError:
-            raise
-        except Exception as error:
-            sentence = _sentence_on_form(error)
-            return CaseResult(right=self._nothing(case), sentence=sentence, hints=(WHICH_TYPE,))
+        except WrongForm as error:
+            sentence = f"Expected {error.wanted}; got {error.came}."
+        except OF_ANOTHER_FORM:
+            sentence = UNREADABLE
+        return CaseResult(right=self._nothing(case), sentence=sentence, hints=(WHICH_TYPE,))
 
     def _nothing(self, case: Case) -> dict[str, bool]:
         """All parts of an answer, none of which is right."""
@@ -126,6 +136,7 @@ class ValueJudge:
         first = wrong[0]
         return replace(
             result,
+            wrong_names=frozenset(self._different(given, wanted)),
             sentence=_difference(compared.labels.get(first, first), wanted[first], given[first]),
             ratio=given[first] / wanted[first] if wanted[first] else None,
             first_wrong=first,
@@ -150,11 +161,16 @@ class ValueJudge:
         wanted, given = compared.wanted, compared.given
         if _form_complaint(wanted, given):
             return {}
-        return {name: given[name] for name in wanted if self.differ(given[name], wanted[name])}
+        return self._different(given, wanted)
 
-    def differ(self, got: Number, wanted: Number) -> bool:
-        """Whether a number is another one than the right one, on any machine."""
-        return not is_same_number(got, wanted, self.relative_tolerance or tolerance())
+    def _different(self, given: Numbers, wanted: Numbers) -> Numbers:
+        """Those numbers that are not the right ones, on any machine."""
+        allowed = self.relative_tolerance or tolerance()
+        return {
+            name: given[name]
+            for name in wanted
+            if not is_same_number(given[name], wanted[name], allowed)
+        }
 
     def is_made_alike(self, one: Number, other: Number, wanted: Number) -> bool:
         """Whether two wrong numbers are those of one mistake, in which more may cancel.
@@ -306,13 +322,6 @@ class Explanations:
             return _near_miss_hints(*pairs[0])
         is_rounding = pairs and all(_differs_by_float32_rounding(*pair) for pair in pairs)
         return [NEARLY_A_NUMBER] if is_rounding else []
-
-
-def _sentence_on_form(error: Exception) -> str:
-    """What was wanted and what came, where a result cannot be compared with the right one."""
-    if isinstance(error, WrongForm):
-        return f"Expected {error.wanted}; got {error.came}."
-    return UNREADABLE
 
 
 def _result_of_trouble(trouble: Plain) -> CaseResult:

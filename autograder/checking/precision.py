@@ -14,6 +14,8 @@ ROUNDINGS = 4  # of one term besides those of its sum: products, exponentials, r
 LONGEST_SUM = 256  # terms of the longest sum in the cases of the exercises
 CANCELLED = 4096  # a result may be so many times smaller than the terms that it is the sum of
 
+A_DIGIT = 0.1
+
 # What the texts of exercises promise for a `float`: nine significant digits.
 PROMISED = 1e-9
 
@@ -27,8 +29,17 @@ def tolerance(
         number_format: In which the result was computed, by PyTorch's name.
         num_terms: Terms of its longest sum.
         cancelled: How many times larger the terms may be than their sum.
+
+    Raises:
+        ValueError: If not one digit of such a result could be relied on.
     """
-    return ROUNDINGS * num_terms * cancelled * EPSILON[number_format]
+    allowed = ROUNDINGS * num_terms * cancelled * EPSILON[number_format]
+    if allowed >= A_DIGIT:
+        raise ValueError(
+            f"wanted a sum of which rounding leaves a digit, got one of {num_terms} terms in "
+            f"{number_format} that cancel {cancelled:g} times: pass what the cases have"
+        )
+    return allowed
 
 
 def is_same_number(one: float, other: float, allowed: float | None = None) -> bool:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from autograder import catalogue
-from autograder.checking.precision import is_same_number
 from course_utils import colours
 
 
@@ -38,6 +37,7 @@ class CaseResult:
         ratio: Got over wanted, for the first wrong part.
         wanted: The right numbers, by part; none where no number can be compared.
         given: The answer's, by part.
+        wrong_names: The numbers that are not the right ones, but for rounding.
         first_wrong: The name of the first number that is not right.
         question: What to ask about that number where no mistake is recognised.
     """
@@ -49,6 +49,7 @@ class CaseResult:
     ratio: float | None = None
     wanted: Mapping[str, int | float] = field(default_factory=dict)
     given: Mapping[str, int | float] = field(default_factory=dict)
+    wrong_names: frozenset[str] = frozenset()
     first_wrong: str = ""
     question: str = ""
 
@@ -56,12 +57,6 @@ class CaseResult:
     def passed(self) -> bool:
         """Whether every part was right."""
         return all(self.right.values())
-
-    @property
-    def wrong_names(self) -> set[str]:
-        """The numbers that are not the right ones, but for rounding."""
-        given, wanted = self.given, self.wanted
-        return {name for name in wanted if not is_same_number(given[name], wanted[name])}
 
     @property
     def wrong_part(self) -> str | None:

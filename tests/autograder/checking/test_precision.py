@@ -20,7 +20,12 @@ def test_the_tolerance_keeps_the_promise_of_nine_digits():
 
 def test_more_terms_and_fewer_bits_allow_more():
     assert tolerance(num_terms=20) == 2 * tolerance(num_terms=10)
-    assert tolerance("float32") == 2**29 * tolerance("float64")
+    assert tolerance("float32", 2, 1) == 2**29 * tolerance("float64", 2, 1)
+
+
+def test_a_sum_of_which_no_digit_is_left_is_refused():
+    with pytest.raises(ValueError, match=r"256 terms in float32 that cancel 4096 times"):
+        tolerance("float32")
 
 
 @pytest.mark.parametrize("seed", range(50))

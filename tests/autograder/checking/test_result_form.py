@@ -85,9 +85,11 @@ def test_facts_of_the_wrong_form_says_what_was_wanted():
     assert judge(facts).wrong_numbers(CASE, {"tensor": RIGHT.float()}) == {}
 
 
-def test_an_error_of_the_measurement_is_no_answers_fault():
+def test_an_error_of_the_check_is_no_answers_fault():
     def fails(scenario):
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         ImplementationJudge(fails, scenarios=("one",))(CASE, {"n": 0})
+    with pytest.raises(NameError):
+        judge(lambda case, observed, right: [Fact("n", misspelled)])(CASE, {"n": 0})  # noqa: F821
