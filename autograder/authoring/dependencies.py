@@ -8,6 +8,7 @@ import reaches is followed in turn.
 """
 
 import ast
+import functools
 import hashlib
 import re
 from collections.abc import Iterator
@@ -100,8 +101,14 @@ class Dependencies:
     def source(self, path: Path) -> "Source":
         """A module as it is read here, once."""
         if path not in self._sources:
-            self._sources[path] = Source(path.read_text(encoding="utf-8"))
+            self._sources[path] = _parsed(path.read_text(encoding="utf-8"))
         return self._sources[path]
+
+
+@functools.cache
+def _parsed(code: str) -> "Source":
+    """The same code once, in however many courses it stands."""
+    return Source(code)
 
 
 class Source:

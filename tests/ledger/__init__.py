@@ -74,6 +74,7 @@ class Answer:
         return tree_of(self.source)
 
 
+@functools.cache
 def tree_of(source: str) -> str:
     """A hash of the syntax tree of a piece of code, the same on every Python."""
     plain = _plain(ast.parse(textwrap.dedent(source)))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from autograder.commands import CommandError
-from autograder.grading.intake import archives, find, lms
+from autograder.grading.intake import archives, find, folder, lms
 from autograder.grading.intake.lms import main, unpack
 from autograder.grading.intake.roster import roster
 from tests.autograder.grading.handed_in import OTHER, UNIT, text
@@ -303,11 +303,15 @@ def test_names_in_a_students_archive_lead_nowhere(submitted):
     nothing_outside(submitted)
 
 
-def test_bombs_do_not_go_off(submitted):
-    zeros = bytes(archives.MAX_BYTES + 1)
+def test_bombs_do_not_go_off(submitted, monkeypatch):
+    """Limits and bombs a fifteenth as large as those of a course are made in seconds."""
+    assert archives.MAX_INFLATED == 4 * folder.MAX_BYTES == 480 * 2**20
+    monkeypatch.setattr(folder, "MAX_BYTES", 8 * 2**20)
+    monkeypatch.setattr(archives, "MAX_INFLATED", 32 * 2**20)
+    zeros = bytes(folder.MAX_BYTES + 1)
     files = {
         CANVAS.format("big"): zeros,
-        CANVAS.format("dense"): zeros[: 20 * 2**20],
+        CANVAS.format("dense"): zeros[: 4 * 2**20],
         "inside_1_2_work.zip": zipped([(NAME, zeros)]),
         "tar_1_2_work.tar.bz2": tarred([(f"{k}.txt", zeros) for k in range(5)], "w:bz2"),
         CANVAS.format("zoe"): NOTEBOOK,
@@ -315,10 +319,10 @@ def test_bombs_do_not_go_off(submitted):
     collected = collect(submitted, files)
     assert collected.students == ("zoe",)
     reasons = [
-        "at most 120 are taken",
+        "at most 8 are taken",
         "packed more than 200 times",
-        "at most 120",
-        "beyond 480 MiB",
+        "at most 8",
+        "beyond 32 MiB",
     ]
     for line, reason in zip(collected.refused, reasons, strict=True):
         assert reason in line
