@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator
 
 from course_utils import colours
@@ -14,7 +13,15 @@ from course_utils.formulas.activations import model_saved_bytes
 from course_utils.formulas.batch_size import num_steps, steps_and_examples
 from course_utils.formulas.memory import state_bytes
 from course_utils.formulas.parameters import parameters
-from course_utils.show.picture import AT_LEFT, AT_TOP, WIDTH, Picture, axes, text_on
+from course_utils.show.picture import (
+    AT_LEFT,
+    AT_TOP,
+    Picture,
+    axes,
+    axes_beside,
+    log_ticks,
+    text_on,
+)
 
 GIB = 2**30
 SEQ_LEN = 4096  # tokens per sequence in `batch_plan`
@@ -107,11 +114,9 @@ def learning_rates(best: Mapping[int, float], anchor: int, critical_batch_size: 
     ax.plot(curve, [best[anchor] * size / anchor for size in curve], **PROPORTIONAL)
     ax.plot(curve, bent, color=colours.COMPUTED, label="in proportion to $1/(1 + B_c/B)$")
     ax.plot(sizes, [best[size] for size in sizes], "o", color=colours.MEASURED, label="measured")
-    ax.set_xscale("log", base=2)
     ax.set_yscale("log", base=2)
-    ax.set_xticks(sizes, [f"{size:,}" for size in sizes])
     ax.yaxis.set_major_formatter(IN_WORDS)
-    ax.minorticks_off()
+    log_ticks(ax, sizes)
     ax.set_xlabel("examples in a batch (log scale)")
     ax.set_ylabel("best learning rate (log scale)")
     ax.legend(frameon=False)
@@ -243,10 +248,7 @@ def batch_plan(
     saved_bytes = sum(model_saved_bytes(preset(model), run).values())
     total_bytes = sum(state.values()) + saved_bytes
     is_fitting = total_bytes <= device(DEVICE).memory_bytes
-    figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=(3, 0.8))
-    for ax in (left, right):
-        ax.spines[["top", "right"]].set_visible(False)
+    figure, (left, right) = axes_beside(3.4, (3, 0.8))
     _draw_place(left, steps, examples)
     _draw_memory(right, state, saved_bytes, is_fitting)
     caption = (
