@@ -13,7 +13,6 @@ from course_utils.distributed.comm import Comm, Handle
 from course_utils.distributed.links import Link, Network
 from course_utils.distributed.null_comm import NullComm
 from course_utils.distributed.ranks import run_ranks
-from course_utils.distributed.torch_comm import torch_comm
 
 __all__ = [
     "ClusterRun",
@@ -30,5 +29,4 @@ __all__ = [
     "TimeLimitError",
     "VirtualCluster",
     "run_ranks",
-    "torch_comm",
 ]

@@ -1,7 +1,7 @@
 """How do ranks communicate? One interface, whatever carries the messages.
 
 A function that takes a `Comm` runs unchanged on a `VirtualCluster`, in processes on this machine
-(`run_ranks`), and on GPUs under ``torchrun`` (`torch_comm`).
+(`run_ranks`), and on GPUs under ``torchrun``.
 
     >>> def step(comm: Comm, model: nn.Module, batch: Tensor) -> None:
     ...     model(batch).sum().backward()

@@ -58,12 +58,10 @@ def _watch_parent(may_exit: threading.Event) -> None:
 
 def _run(job: RankJob, folder: Path, rank: int, call_log: CallLog) -> RankOutcome:
     torch.set_num_threads(1)
-    if job.backend == "nccl":
-        torch.cuda.set_device(rank)
     try:
         store = dist.FileStore(str(folder / "store"), job.num_ranks)  # type: ignore[attr-defined]
         dist.init_process_group(
-            job.backend,
+            "gloo",
             store=store,
             rank=rank,
             world_size=job.num_ranks,
