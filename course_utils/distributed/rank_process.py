@@ -6,7 +6,6 @@ standard input closes, since then its parent is gone.
 """
 
 import datetime
-import io
 import os
 import pickle
 import sys
@@ -111,12 +110,10 @@ def _pickled(error: BaseException) -> bytes | None:
 
 def _trace(error: BaseException) -> str:
     """The traceback of an error, without the lines of this module."""
-    lines = io.StringIO()
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
-    traceback.print_exception(type(error), error, trace, file=lines)
-    return lines.getvalue()
+    return "".join(traceback.format_exception(type(error), error, trace))
 
 
 if __name__ == "__main__":

@@ -16,13 +16,14 @@ import importlib
 import inspect
 import os
 import pickle
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from course_utils.configs.validation import require_positive
 from course_utils.distributed.process_monitor import Monitor
-from course_utils.distributed.processes import processes_of, temporary_folder
+from course_utils.distributed.processes import processes_of
 from course_utils.distributed.rank_job import RankJob
 
 
@@ -62,7 +63,8 @@ def run_ranks(
     require_positive("run_ranks", num_ranks=num_ranks)
     job = RankJob(_pickled(function, args), num_ranks, seed, limit_seconds)
     _report_shared_cores(num_ranks)
-    with temporary_folder() as folder:
+    with tempfile.TemporaryDirectory(prefix="ranks-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
         (folder / "job").write_bytes(pickle.dumps(job))
         try:
             with processes_of(folder, num_ranks) as processes:

@@ -27,24 +27,6 @@ def ring_all_reduce(comm: Comm, tensor: Tensor) -> None:
         mine.copy_(theirs)
 
 
-def ring_reduce_scatter(comm: Comm, output: Tensor, tensor: Tensor) -> None:
-    """Sum over all ranks; each gets its part, and sends d-1 messages of a d-th of the tensor."""
-    parts = tensor.flatten().clone().tensor_split(comm.size)
-    for step in range(comm.size - 1):
-        mine, theirs = _exchange(comm, parts, comm.rank - 1 - step)
-        mine += theirs
-    output.copy_(parts[comm.rank].view_as(output))
-
-
-def ring_all_gather(comm: Comm, output: Tensor, tensor: Tensor) -> None:
-    """Concatenate the tensors of all ranks: each sends d-1 messages of a d-th of the output."""
-    parts = output.flatten().tensor_split(comm.size)
-    parts[comm.rank].copy_(tensor.flatten())
-    for step in range(comm.size - 1):
-        mine, theirs = _exchange(comm, parts, comm.rank - step)
-        mine.copy_(theirs)
-
-
 def _exchange(comm: Comm, parts: Sequence[Tensor], part: int) -> tuple[Tensor, Tensor]:
     """Send a part to the next rank; return the part before it, and what arrives for it."""
     mine = parts[(part - 1) % comm.size]
