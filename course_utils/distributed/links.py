@@ -5,8 +5,7 @@ cost: one between nodes as soon as the group spans two. With n ranks, S bytes, l
 bandwidth B:
 
     ring  all-reduce                    2 (n-1) L + 2 (n-1)/n S/B
-          all-gather, reduce-scatter,
-          all-to-all                      (n-1) L +   (n-1)/n S/B
+          all-gather, reduce-scatter      (n-1) L +   (n-1)/n S/B
           broadcast, pipelined            (n-1) L +           S/B
     one message                                 L +           S/B
 
@@ -101,6 +100,6 @@ class Network:
             return 0, 0.0
         if kind in ("send", "receive"):
             return 1, 1.0
-        if kind in ("all_gather", "reduce_scatter", "all_to_all"):
+        if kind in ("all_gather", "reduce_scatter"):
             return n - 1, (n - 1) / n
         return (n - 1, 1.0) if kind == "broadcast" else (2 * (n - 1), 2 * (n - 1) / n)

@@ -80,8 +80,6 @@ class TorchComm(Comm):
         flat = output.view(-1), tensor.view(-1)  # gloo requires matching shapes, `Comm` only sizes
         if call.kind == "all_gather":
             return dist.all_gather_single(*flat, group=group, async_op=True)
-        if call.kind == "all_to_all":
-            return dist.all_to_all_single(*flat, group=group, async_op=True)
         return dist.reduce_scatter_single(*flat, group=group, async_op=True)
 
     def split(self, colour: int) -> "TorchComm":

@@ -14,13 +14,11 @@ SLOW = Link(latency_seconds=100.0, bandwidth_bytes_per_second=0.5)
 #
 #    all-reduce            2 * 4 messages, and 2 * 4/5 of 35 bytes           8 + 56
 #    gather, scatter           4 messages, and     4/5 of 35 bytes           4 + 28
-#    all-to-all                4 messages, and     4/5 of 35 bytes           4 + 28
 #    broadcast                 4 messages, and          35 bytes             4 + 35
 COSTS = [
     ("all_reduce", 64),
     ("all_gather", 32),
     ("reduce_scatter", 32),
-    ("all_to_all", 32),
     ("broadcast", 39),
     ("send", 36),
 ]
@@ -33,9 +31,7 @@ def test_costs_by_hand(kind, seconds):
     assert network.seconds(kind, 35, range(5)) == pytest.approx(seconds, rel=1e-15)
 
 
-@pytest.mark.parametrize(
-    "kind", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast"]
-)
+@pytest.mark.parametrize("kind", ["all_reduce", "all_gather", "reduce_scatter", "broadcast"])
 def test_one_rank_alone_pays_nothing(kind):
     assert Network(inside=UNIT).seconds(kind, 35, [3]) == 0
 
