@@ -85,14 +85,19 @@ def _mark_minima(ax: Any, min_steps: float, min_examples: float) -> None:
 
 def _draw_hyperbola(ax: Any, min_steps: float, critical: float) -> None:
     """Draw the fit, and the critical batch size on it."""
-    powers = [quarter / 4 for quarter in range(-26, 17)]
-    line = [steps_and_examples(min_steps, critical, critical * 2**power) for power in powers]
-    xs, ys = [each["examples"] for each in line], [each["steps"] for each in line]
-    ax.plot(xs, ys, color=colours.COMPUTED, label="hyperbola, fitted")
+    _draw_curve(ax, min_steps, critical, range(-26, 17), label="hyperbola, fitted")
     middle = steps_and_examples(min_steps, critical, critical)
     style = {"color": colours.COMPUTED, "markersize": 9, "label": "critical batch size"}
     ax.plot([middle["examples"]], [middle["steps"]], "D", **style)
     ax.set_yscale("log")
+
+
+def _draw_curve(ax: Any, min_steps: float, critical: float, quarters: range, **label: str) -> None:
+    """Steps over examples, where the batch is critical times a power of two, in quarters."""
+    batches = [critical * 2 ** (quarter / 4) for quarter in quarters]
+    line = [steps_and_examples(min_steps, critical, each) for each in batches]
+    xs, ys = [each["examples"] for each in line], [each["steps"] for each in line]
+    ax.plot(xs, ys, color=colours.COMPUTED, **label)
 
 
 def learning_rates(best: Mapping[int, float], anchor: int, critical_batch_size: float) -> Picture:
@@ -273,10 +278,7 @@ def _verdict(is_fitting: bool) -> str:
 
 def _draw_place(ax: Any, steps: float, examples: float) -> None:
     """Draw the hyperbola in units of the fewest steps and tokens, and this batch as a dot."""
-    powers = [quarter / 4 for quarter in range(-45, 30)]
-    line = [steps_and_examples(1, 1, 2**power) for power in powers]
-    xs, ys = [each["examples"] for each in line], [each["steps"] for each in line]
-    ax.plot(xs, ys, color=colours.COMPUTED)
+    _draw_curve(ax, 1, 1, range(-45, 30))
     ax.plot([examples], [steps], "o", color=colours.MEASURED)
     ax.set_xscale("log", base=2)
     ax.set_yscale("log", base=2)

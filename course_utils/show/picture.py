@@ -87,10 +87,15 @@ class Picture:
             drawing = (
                 f'<img alt="{caption}" style="max-width: 100%" src="data:image/png;base64,{data}">'
             )
-        return (
-            f'<figure style="margin: 0 0 1em">{drawing}'
-            f'<figcaption style="line-height: 1.4">{caption}</figcaption></figure>'
-        )
+        return figure_with(drawing, self.caption)
+
+
+def figure_with(drawing: str, caption: str) -> str:
+    """A drawing with its caption, for a page."""
+    return (
+        f'<figure style="margin: 0 0 1em">{drawing}'
+        f'<figcaption style="line-height: 1.4">{html.escape(caption)}</figcaption></figure>'
+    )
 
 
 def axes(width: float = WIDTH, height: float = 3.2) -> tuple[Figure, Any]:
