@@ -6,7 +6,7 @@ Communication is exposed while the rank computes nothing: only that part makes a
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from course_utils.instruments.intervals import Span, difference, length, union
+from course_utils.intervals import Span, difference, length, union
 
 
 class Event(NamedTuple):

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from course_utils.instruments.intervals import Span, length, union
+from course_utils.intervals import Span, length, union
 
 COMMUNICATION = ("nccl", "gloo:")  # how names of such kernels and ranges begin
 

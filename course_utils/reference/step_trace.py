@@ -8,7 +8,7 @@ Events are those of `course_utils.instruments.step_events`.
 
 from typing import Any
 
-from course_utils.instruments.intervals import length, union
+from course_utils.intervals import length, union
 
 ALL_REDUCE, NODE = "gloo:all_reduce", "autograd::"
 
