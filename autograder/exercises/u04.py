@@ -28,11 +28,10 @@ from course_utils.formulas.activations import model_saved_bytes
 from course_utils.formulas.parameters import parameters
 from course_utils.instruments import MemoryTrace, Phase, fake_tensors, trace_memory
 from course_utils.reference import Training
-from course_utils.reference.allocator import CachingAllocator
+from course_utils.reference.allocator import Allocator, CachingAllocator
 from course_utils.reference.allocator_replay import DIRECTIONS
 from course_utils.reference.allocator_replay import MIB as MIB_of_allocator_replay
 from course_utils.reference.allocator_snapshot import snapshot_of, stacks_of
-from course_utils.reference.segment_allocator import Allocator
 from course_utils.reference.training import ADAMW
 
 # === u04-peak-of-line
@@ -666,8 +665,8 @@ def _interleaved(small: Script, large: Script) -> Script:
         ),
     ),
     scenarios=KINDS,
-    fallback="course_utils.reference.segment_allocator.Allocator",
-    give_away=("course_utils.reference.allocator", "course_utils.reference.segment_allocator"),
+    fallback="course_utils.reference.allocator.Allocator",
+    give_away=("course_utils.reference.allocator",),
 )
 def measured_allocator(**case: Any) -> dict[str, Any]:
     """Every request served, and the addresses and reserved bytes that are right."""

@@ -26,7 +26,6 @@ START: Mapping[str, Start] = {
     "reduce_scatter": lambda comm, tensor, output, peer: comm.reduce_scatter(
         output, tensor, async_op=True
     ),
-    "all_to_all": lambda comm, tensor, output, peer: comm.all_to_all(output, tensor, async_op=True),
     "send": lambda comm, tensor, output, peer: comm.send(tensor, peer, async_op=True),
     "receive": lambda comm, tensor, output, peer: comm.receive(output, peer, async_op=True),
 }

@@ -17,34 +17,3 @@ from course_utils.configs.pipeline import Action, Placement, Schedule
 from course_utils.configs.precisions import PRECISIONS, Precision, precision
 from course_utils.configs.presets import MODELS, gpt, preset
 from course_utils.configs.run import DEFAULT_KERNELS, Kernels, RunConfig
-
-__all__ = [
-    "DEFAULT_KERNELS",
-    "DEVICES",
-    "FORMATS",
-    "LAST_STAGE",
-    "MODELS",
-    "PLAN_TAKES_NAMES",
-    "PRECISIONS",
-    "REACHED",
-    "Action",
-    "Costs",
-    "Device",
-    "Experts",
-    "Kernels",
-    "LatentAttention",
-    "Machine",
-    "ModelConfig",
-    "NoSuchPlan",
-    "NumberFormat",
-    "Placement",
-    "Plan",
-    "Precision",
-    "RunConfig",
-    "Schedule",
-    "device",
-    "gpt",
-    "machine_of",
-    "precision",
-    "preset",
-]

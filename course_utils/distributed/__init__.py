@@ -13,22 +13,3 @@ from course_utils.distributed.comm import Comm, Handle
 from course_utils.distributed.links import Link, Network
 from course_utils.distributed.null_comm import NullComm
 from course_utils.distributed.ranks import run_ranks
-from course_utils.distributed.torch_comm import torch_comm
-
-__all__ = [
-    "ClusterRun",
-    "Comm",
-    "CommError",
-    "DeadlockError",
-    "Event",
-    "Handle",
-    "Link",
-    "MismatchError",
-    "Network",
-    "NullComm",
-    "RankError",
-    "TimeLimitError",
-    "VirtualCluster",
-    "run_ranks",
-    "torch_comm",
-]

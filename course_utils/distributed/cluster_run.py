@@ -3,12 +3,10 @@
 Communication is exposed while the rank computes nothing: only that part makes a step longer.
 """
 
-import math
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-Span = tuple[float, float]
+from course_utils.intervals import Span, difference, length, union
 
 
 class Event(NamedTuple):
@@ -88,63 +86,30 @@ class ClusterRun:
 
     def compute_seconds(self, rank: int = 0) -> float:
         """How long a rank computes."""
-        return _length(self.spans(rank, "compute"))
+        return length(self.spans(rank, "compute"))
 
     def communication_seconds(self, rank: int = 0) -> float:
         """How long a rank communicates; overlapping messages count once."""
-        return _length(self.spans(rank, "communication"))
+        return length(self.spans(rank, "communication"))
 
     def exposed_seconds(self, rank: int = 0) -> float:
         """How long a rank communicates while it computes nothing."""
-        return _length(self.exposed_spans(rank))
+        return length(self.exposed_spans(rank))
 
     def idle_seconds(self, rank: int = 0) -> float:
         """How long a rank neither computes nor communicates: it waits, or has returned."""
-        return _length(self.idle_spans(rank))
+        return length(self.idle_spans(rank))
 
     def spans(self, rank: int, kind: str, name: str | None = None) -> list[Span]:
         """When a rank does something, as (start, end); spans that touch are joined."""
         events = (each for each in self.of(rank, kind) if name in (None, each.name))
-        return _union((each.start_seconds, each.end_seconds) for each in events)
+        return union((each.start_seconds, each.end_seconds) for each in events)
 
     def exposed_spans(self, rank: int) -> list[Span]:
         """When a rank communicates while it computes nothing, as (start, end)."""
-        return _difference(self.spans(rank, "communication"), self.spans(rank, "compute"))
+        return difference(self.spans(rank, "communication"), self.spans(rank, "compute"))
 
     def idle_spans(self, rank: int) -> list[Span]:
         """When a rank neither computes nor communicates, as (start, end)."""
-        rest = _difference([(0.0, self.step_seconds)], self.spans(rank, "compute"))
-        return _difference(rest, self.spans(rank, "communication"))
-
-
-def _union(spans: Iterable[Span]) -> list[Span]:
-    joined: list[Span] = []
-    for start, end in sorted(spans):
-        if joined and start <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
-        elif end > start:
-            joined.append((start, end))
-    return joined
-
-
-def _difference(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
-    """The parts of the spans that lie in none of the others; both are sorted."""
-    left: list[Span] = []
-    position = 0
-    for start, end in spans:
-        free_from = start
-        while position < len(others) and others[position][1] <= start:
-            position += 1
-        for other_start, other_end in others[position:]:
-            if other_start >= end:
-                break
-            if other_start > free_from:
-                left.append((free_from, other_start))
-            free_from = max(free_from, other_end)
-        if free_from < end:
-            left.append((free_from, end))
-    return left
-
-
-def _length(spans: Iterable[Span]) -> float:
-    return math.fsum(end - start for start, end in spans)
+        rest = difference([(0.0, self.step_seconds)], self.spans(rank, "compute"))
+        return difference(rest, self.spans(rank, "communication"))

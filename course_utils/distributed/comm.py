@@ -1,7 +1,7 @@
 """How do ranks communicate? One interface, whatever carries the messages.
 
 A function that takes a `Comm` runs unchanged on a `VirtualCluster`, in processes on this machine
-(`run_ranks`), and on GPUs under ``torchrun`` (`torch_comm`).
+(`run_ranks`), and on GPUs under ``torchrun``.
 
     >>> def step(comm: Comm, model: nn.Module, batch: Tensor) -> None:
     ...     model(batch).sum().backward()
@@ -100,14 +100,6 @@ class Comm(ABC):
         return self._call("reduce_scatter", tensor, output, async_op)
 
     @overload
-    def all_to_all(self, output: Tensor, tensor: Tensor, async_op: Later) -> Handle: ...
-    @overload
-    def all_to_all(self, output: Tensor, tensor: Tensor, async_op: Now = False) -> None: ...
-    def all_to_all(self, output: Tensor, tensor: Tensor, async_op: bool = False) -> Handle | None:
-        """Part r of ``size`` equal parts goes to rank r; ``output`` gets one part from each."""
-        return self._call("all_to_all", tensor, output, async_op)
-
-    @overload
     def send(self, tensor: Tensor, to: int, async_op: Later) -> Handle: ...
     @overload
     def send(self, tensor: Tensor, to: int, async_op: Now = False) -> None: ...
@@ -154,8 +146,6 @@ class Comm(ABC):
 
     def _whole(self, kind: str, tensor: Tensor, output: Tensor | None) -> Tensor:
         """The larger tensor: of a gather or scatter, it has ``size`` times as many elements."""
-        if kind == "all_to_all":
-            self._require_equal_parts(tensor, output)
         if kind not in ("all_gather", "reduce_scatter"):
             return tensor
         assert output is not None
@@ -168,15 +158,6 @@ class Comm(ABC):
                 f"{_in_words(part)}"
             )
         return whole
-
-    def _require_equal_parts(self, tensor: Tensor, output: Tensor | None) -> None:
-        assert output is not None
-        is_like = (tensor.numel(), tensor.dtype) == (output.numel(), output.dtype)
-        if not is_like or tensor.numel() % self.size:
-            raise ValueError(
-                f"all_to_all: `output` and `tensor` have as many elements, {self.size} equal "
-                f"parts, of one dtype; got {_in_words(output)} and {_in_words(tensor)}"
-            )
 
     def _peer(self, kind: str, peer: int) -> int:
         """A rank's number among all ranks, from its number in the group."""

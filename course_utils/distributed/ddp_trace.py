@@ -10,7 +10,6 @@ import datetime
 import json
 import platform
 import sys
-import tempfile
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +22,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from course_utils.distributed.comm import Comm
 from course_utils.distributed.ranks import run_ranks
+from course_utils.instruments.profiling import trace_of
 from course_utils.instruments.step_events import Event, step_events
 
 WIDTHS, NUM_TOKENS, BUCKET_CAP_MB = (256, 512, 512, 768, 512, 256), 256, 1
@@ -68,11 +68,9 @@ def _step(
     comm.barrier()
     with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiler:
         step()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "trace.json"
-        profiler.export_chrome_trace(str(path))
-        trace = json.loads(path.read_text(encoding="utf-8"))
-    return step_events(trace), [int(each) for each in log["rebuilt_bucket_sizes"].split(", ")]
+    return step_events(trace_of(profiler)), [
+        int(each) for each in log["rebuilt_bucket_sizes"].split(", ")
+    ]
 
 
 def main(path: str) -> None:

@@ -131,7 +131,7 @@ class Transfer:
         if self._result is None:
             self._result = self._combined().flatten()
         part = self._result
-        if self.exchange.calls[rank].kind in ("reduce_scatter", "all_to_all"):
+        if self.exchange.calls[rank].kind == "reduce_scatter":
             start = output.numel() * self.exchange.members.index(rank)
             part = part[start : start + output.numel()]
         output.copy_(part.view_as(output))
@@ -148,8 +148,6 @@ class Transfer:
             return sent[members.index(call.peer)]
         if call.kind == "all_gather":
             return torch.cat([each.flatten() for each in sent])
-        if call.kind == "all_to_all":  # the parts of rank 0 from all ranks, then those of rank 1
-            return torch.stack([each.view(len(members), -1) for each in sent], dim=1)
         total = sent[0].clone()
         for each in sent[1:]:
             total += each

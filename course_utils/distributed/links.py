@@ -5,12 +5,9 @@ cost: one between nodes as soon as the group spans two. With n ranks, S bytes, l
 bandwidth B:
 
     ring  all-reduce                    2 (n-1) L + 2 (n-1)/n S/B
-          all-gather, reduce-scatter,
-          all-to-all                      (n-1) L +   (n-1)/n S/B
+          all-gather, reduce-scatter      (n-1) L +   (n-1)/n S/B
           broadcast, pipelined            (n-1) L +           S/B
-    tree  all-reduce, pipelined         2 ceil(log2 n) L +  2 S/B
-          broadcast, pipelined            ceil(log2 n) L +    S/B
-    one message                                     L +       S/B
+    one message                                 L +           S/B
 
     >>> network = Network(inside=Link(latency_seconds=1e-5, bandwidth_bytes_per_second=200e9))
     >>> network.seconds("all_reduce", 1_000_000_000, ranks=range(8))
@@ -18,14 +15,12 @@ bandwidth B:
 
 Not modelled: other messages on the same link, and the device's work while it sends.
 
-Sources: Thakur, Rabenseifner and Gropp 2005, Optimization of Collective Communication Operations in
-MPICH, section 4; Sanders, Speck and Träff 2009, Two-Tree Algorithms (the pipelined tree).
+Source: Thakur, Rabenseifner and Gropp 2005, Optimization of Collective Communication Operations in
+MPICH, section 4.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-
-ALGORITHMS = ("ring", "tree")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,31 +50,25 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True)
 class Network:
-    """Links of one or two tiers, and how collectives use them.
+    """Links of one or two tiers, which collectives use as rings.
 
     Attributes:
         inside: Link between two devices of a node.
         between: Link of a ring between two nodes; without it, all devices are one node.
         devices_per_node: This many consecutive ranks form a node.
-        algorithm: ``"ring"`` or ``"tree"``; gathers and scatters always use a ring.
     """
 
     inside: Link
     between: Link | None = None
     devices_per_node: int | None = None
-    algorithm: str = "ring"
 
     def __post_init__(self) -> None:
-        """Refuse nodes without links between them, and unknown algorithms."""
+        """Refuse nodes without links between them."""
         if (self.between is None) != (self.devices_per_node is None):
             raise ValueError("Network: two tiers need both `between` and `devices_per_node`")
         if self.devices_per_node is not None and self.devices_per_node < 1:
             raise ValueError(
                 f"Network: devices_per_node must be above zero, got {self.devices_per_node!r}"
-            )
-        if self.algorithm not in ALGORITHMS:
-            raise ValueError(
-                f"Network: algorithm must be one of {', '.join(ALGORITHMS)}, got {self.algorithm!r}"
             )
 
     def link(self, ranks: Iterable[int]) -> Link:
@@ -111,9 +100,6 @@ class Network:
             return 0, 0.0
         if kind in ("send", "receive"):
             return 1, 1.0
-        if kind in ("all_gather", "reduce_scatter", "all_to_all"):
+        if kind in ("all_gather", "reduce_scatter"):
             return n - 1, (n - 1) / n
-        if self.algorithm == "tree":
-            depth = (n - 1).bit_length()
-            return (depth, 1.0) if kind == "broadcast" else (2 * depth, 2.0)
         return (n - 1, 1.0) if kind == "broadcast" else (2 * (n - 1), 2 * (n - 1) / n)

@@ -2,31 +2,18 @@
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 PROCESS = "course_utils.distributed.rank_process"
 EXIT_SECONDS = 3.0  # for a process to exit by itself, before it is killed
 # Unless told which interface to use, Gloo looks up the address of this machine's host name.
 LOOPBACK = {"linux": "lo", "darwin": "lo0"}
-
-
-@contextmanager
-def temporary_folder() -> Iterator[Path]:
-    """A new folder, deleted afterwards with its contents."""
-    folder = Path(tempfile.mkdtemp(prefix="ranks-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -49,10 +36,6 @@ def processes_of(folder: Path, num_ranks: int) -> Iterator[list["subprocess.Pope
 
 
 def _start(folder: Path, rank: int) -> "subprocess.Popen[bytes]":
-    # A group of its own: an interrupt reaches only this process, which then ends the others.
-    group: dict[str, Any] = {"start_new_session": True}
-    if sys.platform == "win32":
-        group = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
     with (
         (folder / f"printed-{rank}").open("wb") as out,
         (folder / f"errors-{rank}").open("wb") as errors,
@@ -63,7 +46,7 @@ def _start(folder: Path, rank: int) -> "subprocess.Popen[bytes]":
             stdout=out,
             stderr=errors,
             env=_environment(os.environ),
-            **group,
+            start_new_session=True,  # an interrupt reaches only this process, which ends the others
         )
 
 
@@ -91,8 +74,5 @@ def _wait_for_exit(processes: Sequence["subprocess.Popen[bytes]"]) -> None:
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
     """Kill a process and all that it started."""
-    if sys.platform == "win32":
-        process.kill()
-        return
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -8,7 +8,6 @@ class RankJob(NamedTuple):
 
     call: bytes  # function and arguments, pickled
     num_ranks: int
-    backend: str
     seed: int
     limit_seconds: float
 

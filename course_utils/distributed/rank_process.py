@@ -6,7 +6,6 @@ standard input closes, since then its parent is gone.
 """
 
 import datetime
-import io
 import os
 import pickle
 import sys
@@ -58,12 +57,10 @@ def _watch_parent(may_exit: threading.Event) -> None:
 
 def _run(job: RankJob, folder: Path, rank: int, call_log: CallLog) -> RankOutcome:
     torch.set_num_threads(1)
-    if job.backend == "nccl":
-        torch.cuda.set_device(rank)
     try:
         store = dist.FileStore(str(folder / "store"), job.num_ranks)  # type: ignore[attr-defined]
         dist.init_process_group(
-            job.backend,
+            "gloo",
             store=store,
             rank=rank,
             world_size=job.num_ranks,
@@ -113,12 +110,10 @@ def _pickled(error: BaseException) -> bytes | None:
 
 def _trace(error: BaseException) -> str:
     """The traceback of an error, without the lines of this module."""
-    lines = io.StringIO()
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
-    traceback.print_exception(type(error), error, trace, file=lines)
-    return lines.getvalue()
+    return "".join(traceback.format_exception(type(error), error, trace))
 
 
 if __name__ == "__main__":

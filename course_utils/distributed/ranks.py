@@ -16,17 +16,15 @@ import importlib
 import inspect
 import os
 import pickle
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from course_utils.configs.validation import require_positive
 from course_utils.distributed.process_monitor import Monitor
-from course_utils.distributed.processes import processes_of, temporary_folder
+from course_utils.distributed.processes import processes_of
 from course_utils.distributed.rank_job import RankJob
-from course_utils.distributed.torch_comm import require_backend
 
 
 def run_ranks(
@@ -35,7 +33,6 @@ def run_ranks(
     *args: Any,
     limit_seconds: float = 60.0,
     seed: int = 0,
-    backend: str = "gloo",
 ) -> list[Any]:
     """Call ``function(comm, *args)`` in one process per rank, and return all results.
 
@@ -47,14 +44,13 @@ def run_ranks(
         args: Further arguments; each process gets a copy.
         limit_seconds: For the whole run, including the start of the processes.
         seed: Rank r starts with the random seed ``seed + r``, as on a `VirtualCluster`.
-        backend: ``"gloo"``, or ``"nccl"`` with one GPU per rank.
 
     Returns:
         What each rank returned, in the order of ranks.
 
     Raises:
         TypeError: If it is not a function, or if it or an argument cannot be sent to a process.
-        ValueError: If there is no such backend, if GPUs are too few, or if a package is missing.
+        ValueError: If a package is missing.
         RankError: If a rank raises or is killed; the original error is the cause, if it can be
             sent back, and its traceback is a note.
         DeadlockError: If ranks wait for each other, or for one that has returned.
@@ -65,10 +61,10 @@ def run_ranks(
     if not callable(function):
         raise TypeError(f"run_ranks wants a function of comm, got {type(function).__name__}")
     require_positive("run_ranks", num_ranks=num_ranks)
-    _require_gpus(backend, num_ranks)
-    job = RankJob(_pickled(function, args), num_ranks, backend, seed, limit_seconds)
+    job = RankJob(_pickled(function, args), num_ranks, seed, limit_seconds)
     _report_shared_cores(num_ranks)
-    with temporary_folder() as folder:
+    with tempfile.TemporaryDirectory(prefix="ranks-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
         (folder / "job").write_bytes(pickle.dumps(job))
         try:
             with processes_of(folder, num_ranks) as processes:
@@ -76,15 +72,6 @@ def run_ranks(
         finally:
             _show_printed(folder, num_ranks)
         return [pickle.loads(each.result or b"") for each in outcomes]
-
-
-def _require_gpus(backend: str, num_ranks: int) -> None:
-    require_backend(backend)
-    if backend == "nccl" and torch.cuda.device_count() < num_ranks:
-        raise ValueError(
-            f"run_ranks: {num_ranks} ranks with nccl need as many GPUs, and here are "
-            f"{torch.cuda.device_count()}"
-        )
 
 
 def _report_shared_cores(num_ranks: int) -> None:

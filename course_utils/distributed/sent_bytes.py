@@ -22,7 +22,7 @@ from collections.abc import Sequence
 
 from course_utils.distributed.call_matching import Call
 
-ONE_ROUND = ("all_gather", "reduce_scatter", "all_to_all")
+ONE_ROUND = ("all_gather", "reduce_scatter")
 
 
 def ring_sent_bytes(call: Call, members: Sequence[int], rank: int) -> int:

@@ -1,17 +1,10 @@
 """A `Comm` on `torch.distributed`: ranks that are real processes.
 
-In a script started by ``torchrun --nproc-per-node 8 script.py`` on a machine with GPUs:
-
-    >>> comm = torch_comm()
-    >>> step(comm, model, batch)
-
-Sources: PyTorch documentation, "Distributed communication package" and "torchrun".
+Source: PyTorch documentation, "Distributed communication package".
 """
 
-import atexit
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,57 +15,6 @@ from torch import Tensor
 from course_utils.distributed.call_log import CallLog
 from course_utils.distributed.call_matching import BrokenCallError, Call, Group
 from course_utils.distributed.comm import Comm
-
-NO_NCCL = (
-    "torch has no NCCL here, which needs NVIDIA GPUs, Linux and a CUDA build of torch: "
-    'use the backend "gloo"'
-)
-VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-
-
-def torch_comm(backend: str | None = None) -> "TorchComm":
-    """The group of all ranks that ``torchrun`` has started, seen from this process.
-
-    With NCCL, each rank gets its own GPU as the current device.
-
-    Args:
-        backend: ``"nccl"`` for tensors on GPUs or ``"gloo"`` for those on CPUs; by default NCCL
-            if torch has it and sees a GPU.
-
-    Raises:
-        ValueError: If ``torchrun`` did not start this process, or if there is no such backend.
-    """
-    missing = [name for name in VARIABLES if name not in os.environ]
-    if missing:
-        raise ValueError(
-            f"torch_comm reads {', '.join(missing)}, which torchrun sets: start the script with "
-            f"`torchrun --nproc-per-node 2 script.py`"
-        )
-    has_gpus = dist.is_nccl_available() and torch.cuda.is_available()
-    backend = backend or ("nccl" if has_gpus else "gloo")
-    require_backend(backend)
-    if backend == "nccl":
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-    dist.init_process_group(backend)
-    atexit.register(_leave)
-    return TorchComm(CallLog(dist.get_rank()), Group(tuple(range(dist.get_world_size()))))
-
-
-def _leave() -> None:
-    with suppress(RuntimeError):  # if other ranks are gone already
-        dist.destroy_process_group()
-
-
-def require_backend(backend: str) -> None:
-    """Refuse a backend that cannot be used here.
-
-    Raises:
-        ValueError: If it is unknown, or if this torch or machine lacks it.
-    """
-    if backend not in ("gloo", "nccl"):
-        raise ValueError(f'the backend must be "gloo" or "nccl", got {backend!r}')
-    if backend == "nccl" and not (dist.is_nccl_available() and torch.cuda.is_available()):
-        raise ValueError(NO_NCCL)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,8 +80,6 @@ class TorchComm(Comm):
         flat = output.view(-1), tensor.view(-1)  # gloo requires matching shapes, `Comm` only sizes
         if call.kind == "all_gather":
             return dist.all_gather_single(*flat, group=group, async_op=True)
-        if call.kind == "all_to_all":
-            return dist.all_to_all_single(*flat, group=group, async_op=True)
         return dist.reduce_scatter_single(*flat, group=group, async_op=True)
 
     def split(self, colour: int) -> "TorchComm":

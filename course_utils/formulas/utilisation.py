@@ -9,10 +9,6 @@ Letters: N parameters, L layers, h hidden size, a query heads, d head dimension,
 
     >>> model_flops_per_token(preset("Llama-3.2-1B"), 4096, "exact")
     9025093632
-    >>> peak = device("A100-80").dense_flops_per_second("bf16")
-    >>> tokens_per_second = tokens_per_second_at(preset("Llama-3.2-1B"), 4096, 0.5, peak, "exact")
-    >>> round(tokens_per_second)
-    17285
 
 Sources: Chowdhery et al. 2022, PaLM, section 4.1 and appendix B (MFU; 6N + 12 L h s); Kaplan et
 al. 2020, Scaling Laws for Neural Language Models, section 2.1 (6N without embedding).
@@ -21,7 +17,7 @@ al. 2020, Scaling Laws for Neural Language Models, section 2.1 (6N without embed
 from collections.abc import Callable
 
 from course_utils.configs import Device, ModelConfig
-from course_utils.configs.validation import find_named, require_not_negative, require_positive
+from course_utils.configs.validation import find_named, require_positive
 from course_utils.formulas.flops import attention_core_flops
 from course_utils.formulas.parameters import active_parameters
 from course_utils.formulas.training_flops import training_flops_per_token
@@ -171,57 +167,8 @@ def causal_percent(
     return percent * (counted - core / 2) / find_named("convention", convention, theirs)
 
 
-def hardware_flops_utilisation(
-    flops_per_token: int,
-    recomputed_flops_per_token: int,
-    tokens_per_second: float,
-    peak_flops_per_second: int,
-) -> float:
-    """HFU: the FLOP/s executed, as a fraction of the peak; equals the MFU without recomputation.
-
-    Does not count what flash attention's own backward pass recomputes.
-
-    Args:
-        flops_per_token: From `model_flops_per_token`, which names the convention.
-        recomputed_flops_per_token: From `formulas.recomputation.recomputed_flops`, per token.
-        tokens_per_second: Of one device.
-        peak_flops_per_second: Of one device, dense, in the precision of the products.
-
-    Returns:
-        A fraction, below one unless a number is wrong.
-
-    Raises:
-        ValueError: If a number is not above zero, or if the recomputed FLOPs are negative.
-    """
-    require_positive("hardware_flops_utilisation", flops_per_token=flops_per_token)
-    require_not_negative(
-        "hardware_flops_utilisation", recomputed_flops_per_token=recomputed_flops_per_token
-    )
-    executed = flops_per_token + recomputed_flops_per_token
-    return _utilisation(executed, tokens_per_second, peak_flops_per_second)
-
-
 def _utilisation(flops_per_token: int, tokens_per_second: float, peak: int) -> float:
     require_positive("utilisation", peak_flops_per_second=peak)
     if tokens_per_second <= 0:
         raise ValueError(f"tokens_per_second must be above zero, got {tokens_per_second!r}")
     return flops_per_token * tokens_per_second / peak
-
-
-def tokens_per_second_at(
-    model: ModelConfig,
-    seq_len: int,
-    utilisation: float,
-    peak_flops_per_second: int,
-    convention: str,
-) -> float:
-    """Tokens per second of one device at an MFU: ``MFU * peak / (FLOPs per token)``.
-
-    Raises:
-        ValueError: If there is no such convention, or if the MFU is not between zero and one.
-    """
-    if not 0 < utilisation <= 1:
-        raise ValueError(f"an MFU lies between 0 and 1, got {utilisation!r}")
-    require_positive("tokens_per_second_at", peak_flops_per_second=peak_flops_per_second)
-    flops = model_flops_per_token(model, seq_len, convention)
-    return utilisation * peak_flops_per_second / flops

@@ -18,13 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.optim import Optimizer
-from torch.optim.optimizer import (
-    register_optimizer_step_post_hook,
-    register_optimizer_step_pre_hook,
-)
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch import Tensor
 
 from course_utils.configs.validation import require_positive
 from course_utils.instruments.allocator_history import Mark, PhaseStart, read_history
@@ -36,14 +30,13 @@ from course_utils.instruments.preconditions import (
     require_call,
     require_real_tensors,
 )
+from course_utils.instruments.training_step import Owner, StepFollower
 
 NO_HISTORY = (
     "There is no GPU here, so there is no allocator history to read or save: this is what "
     "trace_memory sees on the CPU."
 )
 MAX_EVENTS = 1_000_000
-
-Owner = nn.Module | Tensor | Optimizer
 
 
 def trace_allocator(
@@ -123,35 +116,27 @@ def _require_complete(snapshot: dict[str, Any], device: int) -> None:
         )
 
 
-class _Marker(TorchDispatchMode):
+class _Marker(StepFollower):
     """Notes where phases begin and which blocks hold what, in events of the allocator."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.device = torch.cuda.current_device()
         self.events_before = 0
         self.events_before = self._num_events()
-        self.step, self.phase, self.is_stepping = 1, "", False
         self.marks: list[Mark] = []
         self.phases: list[PhaseStart] = []
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        self._enter(self._running_phase())
+        self._enter(self.running_phase(torch.is_grad_enabled()))
         return func(*args, **(kwargs or {}))
 
     def _num_events(self) -> int:
         """Allocations and frees since the start."""
         counts = torch.cuda.memory_stats_as_nested_dict(self.device)["allocation"]["all"]
         return int(counts["allocated"] + counts["freed"]) - self.events_before
-
-    def _running_phase(self) -> str:
-        if torch._C._current_graph_task_id() != -1:
-            return "backward"
-        if self.is_stepping:
-            return "step"
-        return "forward" if torch.is_grad_enabled() else self.phase  # no phase of its own
 
     def _enter(self, phase: str) -> None:
         if phase != self.phase:
@@ -162,56 +147,6 @@ class _Marker(TorchDispatchMode):
         self.step, self.phase = number, ""
         self._enter("forward")
 
-    def add_owner(self, owner: Owner, stack: ExitStack) -> None:
-        """Mark what an owner holds, and gradients of its parameters as soon as they exist."""
-        if isinstance(owner, Optimizer):
-            for group in owner.param_groups:
-                self._mark("optimizer_states", *group["params"])
-            self._mark_states(owner)
-        elif isinstance(owner, nn.Module):
-            for tensor in (*owner.parameters(), *owner.buffers()):
-                self._add_parameter(tensor, stack)
-        elif isinstance(owner, Tensor):
-            self._add_parameter(owner, stack)
-        else:
-            raise TypeError(f"an owner must be a module, optimizer or tensor, got {type(owner)}")
-
-    def _add_parameter(self, tensor: Tensor, stack: ExitStack) -> None:
-        self._mark("parameters", tensor)
-        if tensor.requires_grad and tensor.is_leaf:
-            self._mark_gradient(tensor)
-            hook = tensor.register_post_accumulate_grad_hook(self._mark_gradient)
-            stack.callback(hook.remove)
-
-    def add_optimizer_hooks(self, stack: ExitStack) -> None:
-        for handle in (
-            register_optimizer_step_pre_hook(self._before_optimizer),
-            register_optimizer_step_post_hook(self._after_optimizer),
-        ):
-            stack.callback(handle.remove)
-
-    def _before_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        self.is_stepping = True
-        for group in optimizer.param_groups:
-            for weight in group["params"]:
-                self._mark_gradient(weight)
-
-    def _after_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        self.is_stepping = False
-        self._mark_states(optimizer)
-
-    def _mark_states(self, optimizer: Optimizer) -> None:
-        for state in optimizer.state.values():
-            self._mark(
-                "optimizer_states", *(each for each in state.values() if isinstance(each, Tensor))
-            )
-
-    def _mark_gradient(self, parameter: Tensor) -> None:
-        if parameter.grad is not None:
-            self._mark("gradients", parameter.grad)
-
-    def _mark(self, category: str, *tensors: Tensor) -> None:
-        num_events = self._num_events()
-        for tensor in tensors:
-            address = tensor.untyped_storage().data_ptr()
-            self.marks.append(Mark(num_events, address, category))
+    def set_category(self, tensor: Tensor, category: str) -> None:
+        address = tensor.untyped_storage().data_ptr()
+        self.marks.append(Mark(self._num_events(), address, category))

@@ -28,6 +28,11 @@ class SourceLines:
     line: int
     text: str
 
+    @property
+    def place(self) -> str:
+        """Name of the file, without its folder, and number of the first line."""
+        return f"{Path(self.file).name}:{self.line}"
+
 
 def installed_lines(file: str, first: str, num_lines: int = 1) -> SourceLines:
     """The lines of PyTorch that begin with a given one.

@@ -26,9 +26,8 @@ Sources: PyTorch documentation, "TorchDispatchMode", "Weak references".
 """
 
 import importlib
-import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -36,11 +35,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from torch.optim.optimizer import (
-    register_optimizer_step_post_hook,
-    register_optimizer_step_pre_hook,
-)
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_utils.instruments.exclusive_use import exclusive_on_a_rank
 from course_utils.instruments.fake import one_sentence_errors
@@ -52,15 +46,14 @@ from course_utils.instruments.memory_trace import (
 )
 from course_utils.instruments.operands import tensors_in
 from course_utils.instruments.preconditions import collector_disabled
+from course_utils.instruments.training_step import Owner, StepFollower
 
 # These do no work on tensors; how often they run differs between real and fake tensors.
 IGNORED_NAMESPACES = ("prim", "profiler")
 
 
 @exclusive_on_a_rank
-def trace_memory(
-    step: Callable[[], object], *owners: nn.Module | Tensor | Optimizer, num_steps: int = 1
-) -> MemoryTrace:
+def trace_memory(step: Callable[[], object], *owners: Owner, num_steps: int = 1) -> MemoryTrace:
     """Bytes live over the operations of ``num_steps`` calls of ``step()``, by category.
 
     The phase follows from what runs: an operation of autograd's engine is backward, one of an
@@ -127,29 +120,21 @@ class _Record:
         )
 
 
-class _Recorder(TorchDispatchMode):
+class _Recorder(StepFollower):
     """Records operations and when storages are made and freed, without keeping them alive.
 
     Attributes:
         now: Number of operations so far.
-        step: Number of the current step, from one.
         start: First operation of the current phase.
-        phase: ``"forward"``, ``"backward"`` or ``"step"``.
-        thread: Where it runs; an optimizer of another thread is another rank's.
         live: Storages that are not freed yet, by address.
     """
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.now = 0
-        self.step = 0
-        self.start = 1
-        self.phase = "forward"
-        self.is_stepping = False
+        super().__init__()
+        self.now, self.start, self.phase = 0, 1, "forward"
         self.records: list[_Record] = []
         self.live: dict[int, _Record] = {}
         self.phases: list[tuple[int, str, int, int]] = []
-        self.thread = threading.get_ident()
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -162,7 +147,7 @@ class _Recorder(TorchDispatchMode):
         # lift_fresh hands on a tensor that no operation was seen to make: count it as made here
         given = [] if name == "lift_fresh" else _dense_tensors((args, kwargs), name)
         made = self._new_storages(given, _dense_tensors(result, name))
-        self._enter(self._running_phase(bool(made)))
+        self._enter(self.running_phase(bool(made) and torch.is_grad_enabled()))
         for tensor in made:
             self._add(tensor, name)
         return result
@@ -188,15 +173,6 @@ class _Recorder(TorchDispatchMode):
             resized.category, resized.is_forward = record.category, record.is_forward
         return address
 
-    def _running_phase(self, makes_storages: bool) -> str:
-        if torch._C._current_graph_task_id() != -1:
-            return "backward"
-        if self.is_stepping:
-            return "step"
-        if makes_storages and torch.is_grad_enabled():
-            return "forward"
-        return self.phase  # such as clipping or zeroing gradients, or copying weights
-
     def _enter(self, phase: str) -> None:
         if phase != self.phase:
             self.end_phase(self.now)
@@ -215,60 +191,20 @@ class _Recorder(TorchDispatchMode):
             self.phases.append((self.step, self.phase, self.start, stop))
         self.start = stop
 
-    def add_owner(self, owner: nn.Module | Tensor | Optimizer, stack: ExitStack) -> None:
-        """Count what an owner holds, and gradients of its parameters as soon as they exist."""
-        if isinstance(owner, nn.Module):
-            self._add_parameters([*owner.parameters(), *owner.buffers()], stack)
-        elif isinstance(owner, Tensor):
-            self._add_parameters([owner], stack)
-        elif isinstance(owner, Optimizer):
-            if not self.live:
-                raise ValueError("trace_memory needs the model too, to tell weights from copies")
-            for tensor in (*_weights(owner), *_states(owner)):
-                self._set_category(tensor, "optimizer_states")
-        else:
-            raise TypeError(f"an owner must be a module, optimizer or tensor, got {type(owner)}")
+    def add_owner(self, owner: Owner, stack: ExitStack) -> None:
+        if isinstance(owner, Optimizer) and not self.live:
+            raise ValueError("trace_memory needs the model too, to tell weights from copies")
+        super().add_owner(owner, stack)
 
-    def _add_parameters(self, tensors: Iterable[Tensor], stack: ExitStack) -> None:
-        for tensor in tensors:
-            self._set_category(tensor, "parameters")
-            if tensor.requires_grad and tensor.is_leaf:
-                self._set_gradient(tensor)
-                hook = tensor.register_post_accumulate_grad_hook(self._set_gradient)
-                stack.callback(hook.remove)
-
-    def _set_gradient(self, parameter: Tensor) -> None:
-        if parameter.grad is not None:
-            self._set_category(parameter.grad, "gradients")
-
-    def _set_category(self, tensor: Tensor, category: str) -> None:
+    def set_category(self, tensor: Tensor, category: str) -> None:
         """Set a storage's category for its whole life, unless it belongs to an owner already."""
         record = self.live.get(_address(tensor)) or self._add(tensor, "")
         if record.category not in ("parameters", "optimizer_states"):
             record.category = category
 
-    def add_optimizer_hooks(self, stack: ExitStack) -> None:
-        for handle in (
-            register_optimizer_step_pre_hook(self._before_optimizer),
-            register_optimizer_step_post_hook(self._after_optimizer),
-        ):
-            stack.callback(handle.remove)
-
-    def _before_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if threading.get_ident() != self.thread:
-            return
-        self.is_stepping = True
-        for weight in _weights(optimizer):
-            if _address(weight) not in self.live:
-                raise _not_owned(weight)
-            self._set_gradient(weight)
-
-    def _after_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if threading.get_ident() != self.thread:
-            return
-        self.is_stepping = False
-        for tensor in _states(optimizer):
-            self._set_category(tensor, "optimizer_states")
+    def require_owned(self, weight: Tensor) -> None:
+        if _address(weight) not in self.live:
+            raise _not_owned(weight)
 
     def _add(self, tensor: Tensor, operation: str) -> _Record:
         storage = tensor.untyped_storage()
@@ -325,13 +261,3 @@ def _dense_tensors(values: object, operation: str) -> list[Tensor]:
                 f"{tensor.layout}: make it dense first"
             )
     return tensors
-
-
-def _weights(optimizer: Optimizer) -> Iterator[Tensor]:
-    for group in optimizer.param_groups:
-        yield from group["params"]
-
-
-def _states(optimizer: Optimizer) -> Iterator[Tensor]:
-    for state in optimizer.state.values():
-        yield from (value for value in state.values() if isinstance(value, Tensor))

@@ -16,12 +16,13 @@ Sources: PyTorch documentation, `torch.profiler`; the Chrome trace event format.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-Interval = tuple[int, int]  # from and to, in nanoseconds
+from course_utils.intervals import Span, length, union
+
 COMMUNICATION = ("nccl", "gloo:")  # how names of such kernels and ranges begin
 
 
@@ -54,17 +55,17 @@ def measure_overlap(trace: Mapping[str, Any] | str | Path) -> Overlap:
     Raises:
         ValueError: If it is no trace, or has neither kernels nor operators.
     """
-    computing: list[Interval] = []
-    communicating: list[Interval] = []
+    computing, communicating = list[Span](), list[Span]()
     for event in _events(trace):
-        start = round(1000 * event["ts"])  # microseconds, with digits after the point
+        start = round(1000 * event["ts"])  # nanoseconds, of microseconds with a point
         interval = (start, start + round(1000 * event["dur"]))
         (communicating if _communicates(event) else computing).append(interval)
-    computation, communication = _union(computing), _union(communicating)
+    of_each = (computing, communicating, computing + communicating)
+    computation, communication, either = (length(union(spans)) for spans in of_each)
     return Overlap(
-        computation_seconds=_seconds(computation),
-        communication_seconds=_seconds(communication),
-        hidden_seconds=_seconds(_intersection(computation, communication)),
+        computation_seconds=computation / 1e9,
+        communication_seconds=communication / 1e9,
+        hidden_seconds=(computation + communication - either) / 1e9,
     )
 
 
@@ -91,32 +92,3 @@ def _works_on_cpu(event: Mapping[str, Any]) -> bool:
 def _communicates(event: Mapping[str, Any]) -> bool:
     name: str = event["name"]
     return name.startswith(COMMUNICATION)
-
-
-def _union(intervals: Iterable[Interval]) -> list[Interval]:
-    """The same time in intervals that neither meet nor touch, in order."""
-    merged: list[Interval] = []
-    for start, stop in sorted(intervals):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], stop))
-        else:
-            merged.append((start, stop))
-    return merged
-
-
-def _intersection(first: list[Interval], second: list[Interval]) -> list[Interval]:
-    """The time that lies in both of two unions."""
-    common, i, j = [], 0, 0
-    while i < len(first) and j < len(second):
-        start, stop = max(first[i][0], second[j][0]), min(first[i][1], second[j][1])
-        if start < stop:
-            common.append((start, stop))
-        if first[i][1] < second[j][1]:
-            i += 1
-        else:
-            j += 1
-    return common
-
-
-def _seconds(intervals: Iterable[Interval]) -> float:
-    return sum(stop - start for start, stop in intervals) / 1e9

@@ -84,7 +84,7 @@ def profile(call: Callable[[], object], *, num_warm_up: int = 1) -> Profile:
     if not events:
         raise ValueError("profile saw no operator: the call must run some")
     rows = sorted(map(_row, events), key=lambda row: -row["own_us"])
-    return Profile(rows=rows, trace=_trace_of(profiler))
+    return Profile(rows=rows, trace=trace_of(profiler))
 
 
 def products_in(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -152,8 +152,8 @@ def _row(event: Any) -> dict[str, Any]:
     }
 
 
-def _trace_of(profiler: torch_profile) -> dict[str, Any]:
-    """PyTorch writes a trace once, and only to a file."""
+def trace_of(profiler: torch_profile) -> dict[str, Any]:
+    """The trace of a profiler that has stopped, which writes it once, and only to a file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trace.json"
         profiler.export_chrome_trace(str(path))

@@ -20,10 +20,9 @@ Sources: PyTorch, c10/cuda/CUDACachingAllocator.cpp: `round_size`, `get_allocati
 documentation, CUDA semantics, memory management.
 """
 
-from bisect import bisect_left, insort
-from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import NamedTuple, Optional
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 MIB = 2**20
 MIN_BLOCK_BYTES = 512
@@ -49,26 +48,25 @@ class Levels(NamedTuple):
     inactive_split_bytes: int
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True)
 class Block:
-    """A part of a segment, linked to its neighbours."""
+    """A part of a segment, free or in use.
+
+    Attributes:
+        segment: First address of its segment.
+        segment_bytes: Size of its segment.
+    """
 
     address: int
     size_bytes: int
-    is_small: bool
+    segment: int
+    segment_bytes: int
     is_free: bool = True
-    before: Optional["Block"] = None
-    after: Optional["Block"] = None
 
     @property
-    def is_split(self) -> bool:
-        """Whether it is only a part of its segment."""
-        return self.before is not None or self.after is not None
-
-    @property
-    def key(self) -> tuple[int, int]:
-        """Sort key of a pool: size first, then address."""
-        return (self.size_bytes, self.address)
+    def is_small(self) -> bool:
+        """Whether it belongs to the small pool."""
+        return self.segment_bytes == SMALL_SEGMENT_BYTES
 
 
 def rounded_bytes(num_bytes: int) -> int:
@@ -85,23 +83,80 @@ def new_segment_bytes(size_bytes: int) -> int:
     return ROUND_LARGE_BYTES * -(-size_bytes // ROUND_LARGE_BYTES)
 
 
+class Allocator:
+    """Addresses for requests: a plain list of blocks, out of segments that a device places."""
+
+    def __init__(self, reserve: Callable[[int], int]) -> None:
+        """Take the function that reserves a segment and returns its address."""
+        self.reserve = reserve
+        self.blocks: list[Block] = []
+
+    def allocate(self, num_bytes: int) -> int:
+        """Address of a block of at least that many bytes."""
+        size = rounded_bytes(num_bytes)
+        block = self._best_free(size) or self._new_segment(size)
+        rest = block.size_bytes - size
+        if rest >= (MIN_BLOCK_BYTES if block.is_small else SMALL_BYTES + 1):
+            block.size_bytes = size
+            self.blocks.append(replace(block, address=block.address + size, size_bytes=rest))
+        block.is_free = False
+        return block.address
+
+    def free(self, address: int) -> None:
+        """Take a block back and join it with its free neighbours."""
+        block = next(each for each in self.blocks if each.address == address)
+        block.is_free = True
+        near = [each for each in self.blocks if each.is_free and each.segment == block.segment]
+        for first in sorted(near, key=lambda each: -each.address):
+            behind = first.address + first.size_bytes
+            for second in [each for each in near if each.address == behind]:
+                first.size_bytes += second.size_bytes
+                self.blocks.remove(second)
+
+    def empty_cache(self) -> None:
+        """Let go of all segments without a block in use."""
+        self.blocks = [
+            each for each in self.blocks if each.size_bytes < each.segment_bytes or not each.is_free
+        ]
+
+    def _best_free(self, size: int) -> Block | None:
+        is_small = size <= SMALL_BYTES
+        pool = (each for each in self.blocks if each.is_free and each.size_bytes >= size)
+        fitting = (each for each in pool if each.is_small == is_small)
+        return min(fitting, key=lambda each: (each.size_bytes, each.address), default=None)
+
+    def _new_segment(self, size: int) -> Block:
+        wanted = new_segment_bytes(size)
+        address = self.reserve(wanted)
+        block = Block(address=address, size_bytes=wanted, segment=address, segment_bytes=wanted)
+        self.blocks.append(block)
+        return block
+
+
 class CachingAllocator:
-    """Allocates named blocks, and caches freed ones in two pools sorted by size."""
+    """The same on a device of so many bytes: blocks have names, and levels are known."""
 
     def __init__(self, device_bytes: int | None = None) -> None:
         """Limit all segments to ``device_bytes``; without it there is no limit."""
         self.device_bytes = device_bytes
-        self._used: dict[Hashable, Block] = {}
-        self._free: dict[bool, list[tuple[tuple[int, int], Block]]] = {True: [], False: []}
+        self._allocator = Allocator(self._reserve)
+        self._addresses: dict[Hashable, int] = {}
         self._next_address = 0
-        self._allocated_bytes = self._reserved_bytes = 0
+
+    @property
+    def blocks(self) -> list[Block]:
+        """All parts of all segments, in no order."""
+        return self._allocator.blocks
 
     @property
     def levels(self) -> Levels:
         """What is allocated, reserved and inactive now."""
-        free = (block for pool in self._free.values() for _, block in pool)
-        inactive = sum(block.size_bytes for block in free if block.is_split)
-        return Levels(self._allocated_bytes, self._reserved_bytes, inactive)
+        free = [each for each in self.blocks if each.is_free]
+        return Levels(
+            sum(each.size_bytes for each in self.blocks if not each.is_free),
+            sum(each.size_bytes for each in self.blocks),
+            sum(each.size_bytes for each in free if each.size_bytes < each.segment_bytes),
+        )
 
     def play(self, requests: Iterable[tuple[Hashable, int | None]]) -> list[Levels]:
         """Serve requests in order; return the levels after each.
@@ -141,16 +196,11 @@ class CachingAllocator:
             MemoryError: If the device has no room for a segment.
             ValueError: If the name is in use, or the number of bytes is not above zero.
         """
-        if name in self._used:
+        if name in self._addresses:
             raise ValueError(f"{name!r} is allocated already: free it first, or use another name")
         if num_bytes <= 0:
             raise ValueError(f"{name!r}: the number of bytes must be above zero, got {num_bytes}")
-        size = rounded_bytes(num_bytes)
-        block = self._best_free(size) or self._new_segment(size)
-        self._split(block, size)
-        block.is_free = False
-        self._used[name] = block
-        self._allocated_bytes += block.size_bytes
+        self._addresses[name] = self._allocator.allocate(num_bytes)
 
     def free(self, name: Hashable) -> None:
         """Return a block to its pool, merged with its free neighbours.
@@ -158,49 +208,27 @@ class CachingAllocator:
         Raises:
             ValueError: If no block of that name is in use.
         """
-        if name not in self._used:
+        if name not in self._addresses:
             raise ValueError(f"{name!r} is not allocated: it was freed before, or never was")
-        block = self._used.pop(name)
-        self._allocated_bytes -= block.size_bytes
-        block.is_free = True
-        if block.before is not None and block.before.is_free:
-            block = self._merge(block.before, block)
-        if block.after is not None and block.after.is_free:
-            block = self._merge(block, block.after)
-        self._insert(block)
+        self._allocator.free(self._addresses.pop(name))
 
     def empty_cache(self) -> None:
         """Release all segments without a block in use."""
-        for pool in self._free.values():
-            self._reserved_bytes -= sum(block.size_bytes for _, block in pool if not block.is_split)
-            pool[:] = [entry for entry in pool if entry[1].is_split]
+        self._allocator.empty_cache()
 
-    def segments(self) -> list[list[Block]]:
-        """All segments as lists of blocks, in the order of their addresses."""
-        free = (block for pool in self._free.values() for _, block in pool)
-        firsts = [block for block in (*free, *self._used.values()) if block.before is None]
-        return [_blocks_from(first) for first in sorted(firsts, key=lambda block: block.address)]
-
-    def _best_free(self, size: int) -> Block | None:
-        pool = self._free[size <= SMALL_BYTES]
-        at = bisect_left(pool, (size, 0), key=lambda entry: entry[0])
-        return pool.pop(at)[1] if at < len(pool) else None
-
-    def _new_segment(self, size: int) -> Block:
-        segment_bytes = new_segment_bytes(size)
-        if not self._has_room(segment_bytes):
+    def _reserve(self, num_bytes: int) -> int:
+        """Place a segment, once what is cached is released if there is no room for it."""
+        if not self._has_room(num_bytes):
             self.empty_cache()
-        if not self._has_room(segment_bytes):
-            raise MemoryError(self._out_of_memory_message(segment_bytes))
-        block = Block(
-            address=self._next_address, size_bytes=segment_bytes, is_small=size <= SMALL_BYTES
-        )
-        self._next_address += segment_bytes
-        self._reserved_bytes += segment_bytes
-        return block
+        if not self._has_room(num_bytes):
+            raise MemoryError(self._out_of_memory_message(num_bytes))
+        self._next_address += num_bytes
+        return self._next_address - num_bytes
 
     def _has_room(self, num_bytes: int) -> bool:
-        return self.device_bytes is None or self._reserved_bytes + num_bytes <= self.device_bytes
+        return (
+            self.device_bytes is None or self.levels.reserved_bytes + num_bytes <= self.device_bytes
+        )
 
     def _out_of_memory_message(self, segment_bytes: int) -> str:
         levels = self.levels
@@ -210,42 +238,6 @@ class CachingAllocator:
             f"{levels.reserved_bytes - levels.allocated_bytes:,} reserved beside them, in pieces "
             f"too small: allocate less, or free what is not needed"
         )
-
-    def _split(self, block: Block, size: int) -> None:
-        rest = block.size_bytes - size
-        if rest < MIN_BLOCK_BYTES or (not block.is_small and rest <= SMALL_BYTES):
-            return
-        remainder = Block(
-            address=block.address + size,
-            size_bytes=rest,
-            is_small=block.is_small,
-            before=block,
-            after=block.after,
-        )
-        if block.after is not None:
-            block.after.before = remainder
-        block.size_bytes, block.after = size, remainder
-        self._insert(remainder)
-
-    def _merge(self, first: Block, second: Block) -> Block:
-        """Turn two neighbours into one block, which is in no pool yet."""
-        for block in (first, second):
-            self._remove(block)
-        first.size_bytes += second.size_bytes
-        first.after = second.after
-        if first.after is not None:
-            first.after.before = first
-        return first
-
-    def _insert(self, block: Block) -> None:
-        insort(self._free[block.is_small], (block.key, block), key=lambda entry: entry[0])
-
-    def _remove(self, block: Block) -> None:
-        """Remove a block from its pool, if it is there."""
-        pool = self._free[block.is_small]
-        at = bisect_left(pool, block.key, key=lambda entry: entry[0])
-        if at < len(pool) and pool[at][1] is block:
-            del pool[at]
 
 
 def _numbered(script: Iterable[int]) -> Iterator[tuple[int, int | None]]:
@@ -257,10 +249,3 @@ def _numbered(script: Iterable[int]) -> Iterator[tuple[int, int | None]]:
             yield num_allocations, request
         else:
             yield -request, None
-
-
-def _blocks_from(first: Block) -> list[Block]:
-    blocks = [first]
-    while blocks[-1].after is not None:
-        blocks.append(blocks[-1].after)
-    return blocks

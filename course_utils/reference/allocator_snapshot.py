@@ -21,8 +21,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from course_utils.reference.allocator import Allocator, Block
 from course_utils.reference.allocator_replay import Device
-from course_utils.reference.segment_allocator import Allocator, Block
 
 FIRST_ADDRESS = 0x7F00_0000_0000
 POOL = (0, 0)  # the default memory pool

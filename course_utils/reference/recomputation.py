@@ -15,20 +15,13 @@ section 5; PyTorch documentation, `torch.utils.checkpoint`.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import cross_entropy
-from torch.utils.checkpoint import (
-    CheckpointPolicy,
-    create_selective_checkpoint_contexts,
-    get_device_states,
-    set_device_states,
-)
-from torch.utils.checkpoint import checkpoint as torch_checkpoint
+from torch.utils.checkpoint import CheckpointPolicy, get_device_states, set_device_states
 
 aten = torch.ops.aten
 
@@ -123,29 +116,19 @@ def _current_autocast(device: str) -> torch.autocast:
 
 
 class Segment(nn.Module):
-    """Consecutive layers that save their input, and the results of chosen operations.
+    """Consecutive layers that save their input alone."""
 
-    Without chosen operations this is `checkpoint`; with them, PyTorch's selective checkpoint, which
-    stops recomputing after the last tensor that it needs.
-    """
-
-    def __init__(self, layers: Iterable[nn.Module], keep: Sequence[Any] = ()) -> None:
-        """Wrap layers; ``keep`` lists operations such as ``torch.ops.aten.mm.default``."""
+    def __init__(self, layers: Iterable[nn.Module]) -> None:
+        """Wrap layers."""
         super().__init__()
-        self.layers, self.keep = nn.Sequential(*layers), list(keep)
+        self.layers = nn.Sequential(*layers)
 
     def forward(self, x: Tensor) -> Tensor:
         """From (b, s, h) to (b, s, h)."""
-        if not self.keep:
-            return checkpoint(self.layers, x)
-        contexts = partial(create_selective_checkpoint_contexts, self.keep)
-        out: Tensor = torch_checkpoint(self.layers, x, use_reentrant=False, context_fn=contexts)
-        return out
+        return checkpoint(self.layers, x)
 
 
-def in_segments(
-    layers: Sequence[nn.Module], layers_per_segment: int = 1, keep: Sequence[Any] = ()
-) -> nn.ModuleList:
+def in_segments(layers: Sequence[nn.Module], layers_per_segment: int = 1) -> nn.ModuleList:
     """The same layers, recomputed in segments; the last may be shorter.
 
     One layer per segment is full recomputation: ``model.blocks = in_segments(model.blocks)``.
@@ -159,7 +142,7 @@ def in_segments(
         )
     starts = range(0, len(layers), layers_per_segment)
     return nn.ModuleList(
-        Segment(list(layers)[start : start + layers_per_segment], keep) for start in starts
+        Segment(list(layers)[start : start + layers_per_segment]) for start in starts
     )
 
 

@@ -6,11 +6,11 @@ all-reduce. Communication is **exposed** while an all-reduce runs and no operato
 Events are those of `course_utils.instruments.step_events`.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
+from course_utils.intervals import length, union
+
 ALL_REDUCE, NODE = "gloo:all_reduce", "autograd::"
-Interval = tuple[int, int]
 
 
 def read_step(events: list[dict[str, Any]]) -> dict[str, int]:
@@ -22,29 +22,14 @@ def read_step(events: list[dict[str, Any]]) -> dict[str, int]:
     sent = [each for each in events if each["name"] == ALL_REDUCE]
     others = [each for each in events if each["name"] != ALL_REDUCE]
     backward_end = max(each["end_ns"] for each in others if each["name"].startswith(NODE))
-    busy = _joined(_interval(each) for each in others)
-    either = _joined(_interval(each) for each in events)
+    busy = union(_interval(each) for each in others)
+    either = union(_interval(each) for each in events)
     return {
         "first_bytes": min(sent, key=lambda each: each["start_ns"])["bytes"],
         "tail_ns": max(each["end_ns"] for each in sent) - backward_end,
-        "exposed_ns": _length(either) - _length(busy),
+        "exposed_ns": int(length(either) - length(busy)),
     }
 
 
-def _interval(event: dict[str, Any]) -> Interval:
+def _interval(event: dict[str, Any]) -> tuple[int, int]:
     return event["start_ns"], event["end_ns"]
-
-
-def _joined(intervals: Iterable[Interval]) -> list[Interval]:
-    """The same time in intervals that do not overlap."""
-    joined: list[Interval] = []
-    for start, end in sorted(intervals):
-        if joined and start <= joined[-1][1]:
-            joined[-1] = joined[-1][0], max(end, joined[-1][1])
-        else:
-            joined.append((start, end))
-    return joined
-
-
-def _length(intervals: list[Interval]) -> int:
-    return sum(end - start for start, end in intervals)

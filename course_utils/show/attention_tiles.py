@@ -2,13 +2,12 @@
 
 from typing import Any
 
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from course_utils import colours
 from course_utils.formulas.attention_tiles import attention_traffic
 from course_utils.instruments import Move, TwoLevelMemory
-from course_utils.show.picture import WIDTH, Picture
+from course_utils.show.picture import Picture, axes_beside, log_ticks
 
 NOW, BEFORE = colours.ACTIVATIONS, colours.COMPUTED
 STRIP = 0.09  # thickness of an array beside the scores, as a share of their side
@@ -38,8 +37,7 @@ def tile_walk(machine: TwoLevelMemory, step: int) -> Picture:
     if not 1 <= step <= len(machine.moves):
         raise ValueError(f"tile_walk: wants a step from 1 to {len(machine.moves)}, got {step}")
     done = machine.moves[:step]
-    figure = Figure(figsize=(WIDTH, 3.7), layout="constrained")
-    scores, fast = figure.subplots(1, 2, width_ratios=(3, 2))
+    figure, (scores, fast) = axes_beside(3.7, (3, 2))
     _draw_slow_memory(scores, done, machine.moves)
     _draw_fast_memory(fast, machine, done)
     now = done[-1]
@@ -159,8 +157,7 @@ def blocks_and_traffic(*, block_q: int, block_k: int, head_dim: int, seq_len: in
     needed = 2 * block_q * head_dim + 2 * block_k * head_dim + block_q * block_k + 3 * block_q
     needed_kib = BITS_16 * needed / 2**10
     here = _times_less(seq_len, head_dim, block_q, block_k)
-    figure = Figure(figsize=(WIDTH, 3.3), layout="constrained")
-    room, gain = figure.subplots(1, 2, width_ratios=(2, 3))
+    figure, (room, gain) = axes_beside(3.3, (2, 3))
     fits = needed_kib <= H100_SHARED_KIB
     colour = colours.ACTIVATIONS if fits else colours.WRONG
     room.barh([0], [min(needed_kib, 2 * H100_SHARED_KIB)], color=colour, height=0.5)
@@ -171,18 +168,15 @@ def blocks_and_traffic(*, block_q: int, block_k: int, head_dim: int, seq_len: in
     room.set_ylim(-0.9, 0.9)
     room.set_yticks([])
     room.set_xlabel("KiB of fast memory (one multiprocessor of an H100)")
-    room.spines[["top", "right", "left"]].set_visible(False)
+    room.spines["left"].set_visible(False)
     less = [_times_less(seq_len, head_dim, each, block_k) for each in BLOCK_SIZES]
     gain.plot(BLOCK_SIZES, less, "o-", color=colours.COMPUTED)
     gain.plot([block_q], [here], "o", color=colour, markersize=11)
     gain.axhline(1, color=colours.NEUTRAL)
-    gain.set_xscale("log", base=2)
     gain.set_ylim(0, MOST_GAINED)
-    gain.set_xticks(BLOCK_SIZES, [f"{each}" for each in BLOCK_SIZES])
-    gain.minorticks_off()
+    log_ticks(gain, BLOCK_SIZES)
     gain.set_xlabel("queries in a tile (log scale)")
     gain.set_ylabel("times less than with scores in memory")
-    gain.spines[["top", "right"]].set_visible(False)
     moved = attention_traffic(seq_len, seq_len, head_dim, block_q, block_k)["q_outer"]
     caption = (
         f"Tiles of {block_q} queries and {block_k} keys take {needed_kib:,.0f} KiB and move "

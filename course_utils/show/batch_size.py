@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator
 
 from course_utils import colours
@@ -14,7 +13,15 @@ from course_utils.formulas.activations import model_saved_bytes
 from course_utils.formulas.batch_size import num_steps, steps_and_examples
 from course_utils.formulas.memory import state_bytes
 from course_utils.formulas.parameters import parameters
-from course_utils.show.picture import AT_LEFT, AT_TOP, WIDTH, Picture, axes, text_on
+from course_utils.show.picture import (
+    AT_LEFT,
+    AT_TOP,
+    Picture,
+    axes,
+    axes_beside,
+    log_ticks,
+    text_on,
+)
 
 GIB = 2**30
 SEQ_LEN = 4096  # tokens per sequence in `batch_plan`
@@ -78,14 +85,19 @@ def _mark_minima(ax: Any, min_steps: float, min_examples: float) -> None:
 
 def _draw_hyperbola(ax: Any, min_steps: float, critical: float) -> None:
     """Draw the fit, and the critical batch size on it."""
-    powers = [quarter / 4 for quarter in range(-26, 17)]
-    line = [steps_and_examples(min_steps, critical, critical * 2**power) for power in powers]
-    xs, ys = [each["examples"] for each in line], [each["steps"] for each in line]
-    ax.plot(xs, ys, color=colours.COMPUTED, label="hyperbola, fitted")
+    _draw_curve(ax, min_steps, critical, range(-26, 17), label="hyperbola, fitted")
     middle = steps_and_examples(min_steps, critical, critical)
     style = {"color": colours.COMPUTED, "markersize": 9, "label": "critical batch size"}
     ax.plot([middle["examples"]], [middle["steps"]], "D", **style)
     ax.set_yscale("log")
+
+
+def _draw_curve(ax: Any, min_steps: float, critical: float, quarters: range, **label: str) -> None:
+    """Steps over examples, where the batch is critical times a power of two, in quarters."""
+    batches = [critical * 2 ** (quarter / 4) for quarter in quarters]
+    line = [steps_and_examples(min_steps, critical, each) for each in batches]
+    xs, ys = [each["examples"] for each in line], [each["steps"] for each in line]
+    ax.plot(xs, ys, color=colours.COMPUTED, **label)
 
 
 def learning_rates(best: Mapping[int, float], anchor: int, critical_batch_size: float) -> Picture:
@@ -107,11 +119,9 @@ def learning_rates(best: Mapping[int, float], anchor: int, critical_batch_size: 
     ax.plot(curve, [best[anchor] * size / anchor for size in curve], **PROPORTIONAL)
     ax.plot(curve, bent, color=colours.COMPUTED, label="in proportion to $1/(1 + B_c/B)$")
     ax.plot(sizes, [best[size] for size in sizes], "o", color=colours.MEASURED, label="measured")
-    ax.set_xscale("log", base=2)
     ax.set_yscale("log", base=2)
-    ax.set_xticks(sizes, [f"{size:,}" for size in sizes])
     ax.yaxis.set_major_formatter(IN_WORDS)
-    ax.minorticks_off()
+    log_ticks(ax, sizes)
     ax.set_xlabel("examples in a batch (log scale)")
     ax.set_ylabel("best learning rate (log scale)")
     ax.legend(frameon=False)
@@ -243,10 +253,7 @@ def batch_plan(
     saved_bytes = sum(model_saved_bytes(preset(model), run).values())
     total_bytes = sum(state.values()) + saved_bytes
     is_fitting = total_bytes <= device(DEVICE).memory_bytes
-    figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=(3, 0.8))
-    for ax in (left, right):
-        ax.spines[["top", "right"]].set_visible(False)
+    figure, (left, right) = axes_beside(3.4, (3, 0.8))
     _draw_place(left, steps, examples)
     _draw_memory(right, state, saved_bytes, is_fitting)
     caption = (
@@ -271,10 +278,7 @@ def _verdict(is_fitting: bool) -> str:
 
 def _draw_place(ax: Any, steps: float, examples: float) -> None:
     """Draw the hyperbola in units of the fewest steps and tokens, and this batch as a dot."""
-    powers = [quarter / 4 for quarter in range(-45, 30)]
-    line = [steps_and_examples(1, 1, 2**power) for power in powers]
-    xs, ys = [each["examples"] for each in line], [each["steps"] for each in line]
-    ax.plot(xs, ys, color=colours.COMPUTED)
+    _draw_curve(ax, 1, 1, range(-45, 30))
     ax.plot([examples], [steps], "o", color=colours.MEASURED)
     ax.set_xscale("log", base=2)
     ax.set_yscale("log", base=2)

@@ -6,7 +6,7 @@ from typing import Any
 from course_utils import colours
 from course_utils.distributed import ClusterRun
 from course_utils.show.memory_over_time import format_bytes
-from course_utils.show.picture import Picture, axes
+from course_utils.show.picture import Picture, axes, log_ticks
 
 STYLES = (
     ("o", "-", colours.MEASURED),
@@ -72,8 +72,7 @@ def exposed_over_tokens(runs: Mapping[int, ClusterRun], threshold: int) -> Pictu
     ax.plot(tokens, shares, "o-", color=colours.COMMUNICATION, label="simulated")
     line = {"color": colours.COMPUTED, "linestyle": "--", "label": f"computed: {threshold:,}"}
     ax.axvline(threshold, **line)
-    ax.set_xscale("log", base=2)
-    ax.set_xticks(tokens, [f"{each:,}" for each in tokens])
+    log_ticks(ax, tokens)
     ax.set_ylim(bottom=0)
     ax.set_xlabel("tokens on each rank (log scale)")
     ax.set_ylabel("exposed, % of the step")
@@ -99,8 +98,7 @@ def tokens_per_second_over_devices(rates: Mapping[str, Mapping[int, float]]) -> 
         kept = [100 * rate[count] / rate[counts[0]] for count in counts]
         ax.plot(counts, kept, f"{marker}{line}", color=colour, label=name)
         described.append(f"{kept[-1]:.0f} % ({name})")
-    ax.set_xscale("log", base=2)
-    ax.set_xticks(counts, [f"{count:,}" for count in counts])
+    log_ticks(ax, counts)
     ax.set_ylim(bottom=0)
     ax.set_xlabel("devices (log scale)")
     ax.set_ylabel("tokens/s of each, % of the first")

@@ -7,7 +7,7 @@ from matplotlib.ticker import PercentFormatter
 from course_utils import colours
 from course_utils.configs import preset
 from course_utils.formulas.flops import forward_flops
-from course_utils.show.picture import AT_TOP, Picture, axes, text_on
+from course_utils.show.picture import AT_TOP, Picture, axes, log_ticks, text_on
 
 # Narrower bars are too narrow for a number.
 LABELLED_SHARE = 0.05
@@ -81,8 +81,7 @@ def shares_over_length(
     beside = {"xytext": (-6, -6), "textcoords": "offset points", "ha": "right", "va": "top"}
     half = f"core is half at {crossover:,}"
     ax.annotate(half, (crossover, 1), xycoords=AT_TOP, color="white", **beside)
-    ax.set_xscale("log", base=2)
-    ax.set_xticks(lengths, [f"{length:,}" for length in lengths])
+    log_ticks(ax, lengths)
     ax.set_xlim(lengths[0], lengths[-1])
     ax.set_ylim(0, 1)
     ax.yaxis.set_major_formatter(PercentFormatter(1))

@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from course_utils import colours
 from course_utils.instruments import MemoryTrace, TracedStorage
-from course_utils.show.picture import AT_TOP, WIDTH, Picture, axes
+from course_utils.show.picture import AT_TOP, Picture, axes, axes_beside
 
 COLOURS = {
     "parameters": colours.PARAMETERS,
@@ -72,13 +72,11 @@ def memory_timelines(traces: Mapping[str, MemoryTrace], step: int | None = None)
     Raises:
         ValueError: If a trace has no such step.
     """
-    figure = Figure(figsize=(WIDTH, 3.6), layout="constrained")
-    all_axes = figure.subplots(1, len(traces), sharey=True, squeeze=False)[0]
+    figure, all_axes = axes_beside(3.6, [1] * len(traces), sharey=True)
     shown = {name: _operations(trace, step) for name, trace in traces.items()}
     highest = max(_peak_bytes(trace, shown[name]) for name, trace in traces.items())
     unit_bytes, unit = _unit_of(highest)
     for ax, (name, trace) in zip(all_axes, traces.items(), strict=True):
-        ax.spines[["top", "right"]].set_visible(False)
         _draw_stack(ax, trace, shown[name], unit_bytes, MAX_COLUMNS // len(traces))
         _mark_peak(ax, trace, shown[name], unit_bytes)
         ax.set_title(name, fontsize="medium")

@@ -9,6 +9,7 @@ import hashlib
 import html
 import io
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,10 +87,15 @@ class Picture:
             drawing = (
                 f'<img alt="{caption}" style="max-width: 100%" src="data:image/png;base64,{data}">'
             )
-        return (
-            f'<figure style="margin: 0 0 1em">{drawing}'
-            f'<figcaption style="line-height: 1.4">{caption}</figcaption></figure>'
-        )
+        return figure_with(drawing, self.caption)
+
+
+def figure_with(drawing: str, caption: str) -> str:
+    """A drawing with its caption, for a page."""
+    return (
+        f'<figure style="margin: 0 0 1em">{drawing}'
+        f'<figcaption style="line-height: 1.4">{html.escape(caption)}</figcaption></figure>'
+    )
 
 
 def axes(width: float = WIDTH, height: float = 3.2) -> tuple[Figure, Any]:
@@ -98,6 +104,22 @@ def axes(width: float = WIDTH, height: float = 3.2) -> tuple[Figure, Any]:
     ax = figure.add_subplot()
     ax.spines[["top", "right"]].set_visible(False)
     return figure, ax
+
+
+def axes_beside(height: float, ratios: Sequence[float], **options: Any) -> tuple[Figure, list[Any]]:
+    """A new figure with axes side by side, as wide as the ratios say, in the course's style."""
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    all_axes = figure.subplots(1, len(ratios), width_ratios=ratios, squeeze=False, **options)[0]
+    for ax in all_axes:
+        ax.spines[["top", "right"]].set_visible(False)
+    return figure, list(all_axes)
+
+
+def log_ticks(ax: Any, sizes: Sequence[int]) -> None:
+    """Make the x-axis logarithmic, with a tick at each of some sizes and at nothing else."""
+    ax.set_xscale("log", base=2)
+    ax.set_xticks(sizes, [f"{each:,}" for each in sizes])
+    ax.minorticks_off()
 
 
 def text_on(colour: str) -> str:

@@ -9,7 +9,7 @@ from course_utils import colours
 from course_utils.configs import Plan
 from course_utils.formulas.plan import Task, model_sizes, plan_bytes, plan_seconds
 from course_utils.records import FoundryRun
-from course_utils.show.picture import Picture, axes
+from course_utils.show.picture import Picture, axes, axes_beside
 
 GB = 10**9
 GOAL_PERCENT, LIMIT_PERCENT = 5, 10
@@ -103,9 +103,7 @@ def plans_side_by_side(task: Task, plans: Mapping[str, Plan]) -> Picture:
         name: plan_seconds(task.model, *of_run, task.machine, each) for name, each in plans.items()
     }
     taken = {name: plan_bytes(task.model, sizes, *of_run, each) for name, each in plans.items()}
-    figure, left = axes(height=0.9 + 0.42 * len(plans))
-    left.remove()
-    left, right = figure.subplots(1, 2, sharey=True)
+    figure, (left, right) = axes_beside(0.9 + 0.42 * len(plans), (1, 1), sharey=True)
     _stack(left, seconds, SECONDS, 1, "a step, s")
     _stack(right, taken, BYTES, GB, "GB on the fullest device")
     right.axvline(task.machine.memory_bytes / GB, color=colours.NEUTRAL, linestyle="--")
@@ -136,5 +134,4 @@ def _stack(
             ax.barh(row, width, 0.66, left=start, color=shade, label=None if row else part)
             start += width
     ax.set_xlabel(label)
-    ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False, ncol=3, loc="lower left", bbox_to_anchor=(0, 1))

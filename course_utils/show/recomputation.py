@@ -14,7 +14,7 @@ from course_utils.configs import Kernels, RunConfig, preset
 from course_utils.formulas.flops import forward_flops
 from course_utils.formulas.recomputation import kept_bytes, recomputed_flops
 from course_utils.show.memory_over_time import format_bytes
-from course_utils.show.picture import Picture, axes
+from course_utils.show.picture import Picture, axes, log_ticks
 
 GIB = 2**30
 AXIS_GIB = (2**-8, 2**13)  # the axis over length: every model here, with each policy
@@ -77,14 +77,12 @@ def recomputation_over_length(
     if recomputation != "none":
         _draw_line(ax, lengths, kept, color=colours.ACTIVATIONS, label=recomputation)
         _label_dots(ax, lengths, kept, [f"+{each:.1%}" for each in more])
-    ax.set_xscale("log", base=2)
     ax.set_yscale("log", base=2)
     ax.set_ylim(*AXIS_GIB)
     ax.set_yticks([2**power for power in range(-3, 13, 3)])
-    ax.minorticks_off()
+    log_ticks(ax, lengths)
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
     ax.margins(x=0.1)
-    ax.set_xticks(lengths, [f"{each:,}" for each in lengths])
     ax.set_xlabel("tokens of one sequence (log scale); at the dots: FLOPs that run again")
     ax.set_ylabel("GiB kept by the layers (log scale)")
     ax.legend(ncols=2, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))

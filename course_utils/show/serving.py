@@ -5,13 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from course_utils import colours
 from course_utils.configs import LatentAttention, ModelConfig, device, preset
 from course_utils.formulas.serving import served_bytes, served_tokens_per_second, speculation
-from course_utils.show.picture import WIDTH, Picture, axes
+from course_utils.show.picture import Picture, axes, axes_beside, log_ticks
 
 BATCHES = tuple(2**n for n in range(11))
 AXIS_RATE = (50, 1e5)
@@ -59,11 +58,9 @@ def rates_over_batch(context: int, hardware: str) -> Picture:
         ax.plot(BATCHES, rates, ":", color=colour, alpha=0.6)
         ax.plot(BATCHES[: len(fits)], rates[: len(fits)], "o-", color=colour, label=name)
         ends[name] = fits[-1] if fits else 0
-    ax.set_xscale("log", base=2)
     ax.set_yscale("log")
-    ax.set_xticks(BATCHES, [f"{each:,}" for each in BATCHES])
     ax.set_ylim(*AXIS_RATE)
-    ax.minorticks_off()
+    log_ticks(ax, BATCHES)
     ax.set_xlabel("sequences in the batch (log scale); dotted: no room for their cache")
     ax.set_ylabel("tokens per second (log scale)")
     ax.legend(frameon=False, loc="upper left")
@@ -126,10 +123,7 @@ def draft_overlap(likeness: str, draft_length: int) -> Picture:
     known = float(likeness.rstrip(" %")) / 100
     q = [known * p + (1 - known) * g for p, g in zip(LARGE, GUESS, strict=True)]
     overlap = [min(pair) for pair in zip(LARGE, q, strict=True)]
-    figure = Figure(figsize=(WIDTH, 3.2), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-    for ax in (left, right):
-        ax.spines[["top", "right"]].set_visible(False)
+    figure, (left, right) = axes_beside(3.2, (3, 2))
     _draw_overlap(left, q, overlap)
     acceptance = math.fsum(overlap)
     _draw_accepted(right, acceptance, draft_length)

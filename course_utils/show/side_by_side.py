@@ -9,11 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from course_utils.instruments.installed_source import SourceLines, installed_lines
 from course_utils.instruments.source_lines import OwnLine, line_that_uses
-from course_utils.show.torch_source import DDP, FSDP, REDUCER
+from course_utils.show.torch_source import DDP, FSDP, REDUCER, html_cell, html_table, quoted
 
 GROUP = f"{FSDP}/_fsdp_param_group.py"
 NOT_FOUND = "–"
@@ -132,16 +130,21 @@ class SideBySide:
     def __repr__(self) -> str:
         """Each step with both places, for pages without tables."""
         return "\n".join(
-            f"{step.what} {_place(own)} | {lines.file.rsplit('/', 1)[-1]}:{lines.line}"
-            for step, own, lines in self._rows()
+            f"{step.what} {_place(own)} | {lines.place}" for step, own, lines in self._rows()
         )
 
     def _repr_html_(self) -> str:
         whose = "the course's" if self.function.__module__.startswith("course_utils") else "yours"
-        head = "".join(_cell(html.escape(text), "th") for text in ("", whose, "PyTorch's"))
-        rows = "".join(_row(*each) for each in self._rows())
-        licence = f"PyTorch {torch.__version__.split('+')[0]}, BSD-3-Clause licence."
-        return f"<table><tr>{head}</tr>{rows}</table><p>{licence}</p>"
+        head = "".join(html_cell(html.escape(text), "th") for text in ("", whose, "PyTorch's"))
+        rows = (
+            (
+                html.escape(step.what),
+                quoted(_place(own), own.text if own else ""),
+                quoted(lines.place, lines.text),
+            )
+            for step, own, lines in self._rows()
+        )
+        return html_table(rows, f"<tr>{head}</tr>")
 
     def _rows(self) -> Iterator[tuple[Step, OwnLine | None, SourceLines]]:
         for step in self.steps:
@@ -150,21 +153,3 @@ class SideBySide:
 
 def _place(own: OwnLine | None) -> str:
     return f"{own.function}, line {own.line}" if own else NOT_FOUND
-
-
-def _row(step: Step, own: OwnLine | None, lines: SourceLines) -> str:
-    file = lines.file.rsplit("/", 1)[-1]
-    cells = (
-        html.escape(step.what),
-        _code(_place(own), own.text if own else ""),
-        _code(f"{file}:{lines.line}", lines.text),
-    )
-    return f"<tr>{''.join(map(_cell, cells))}</tr>"
-
-
-def _cell(content: str, tag: str = "td") -> str:
-    return f'<{tag} style="text-align: left; vertical-align: top">{content}</{tag}>'
-
-
-def _code(place: str, text: str) -> str:
-    return f"<em>{html.escape(place)}</em><pre>{html.escape(text)}</pre>"

@@ -4,7 +4,7 @@ The lines are read from the installed PyTorch (BSD-3-Clause licence), never copi
 """
 
 import html
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -166,16 +166,29 @@ class Excerpts:
         )
 
     def _repr_html_(self) -> str:
-        rows = "".join(_row(each, each.lines()) for each in self.excerpts)
-        licence = f"PyTorch {torch.__version__.split('+')[0]}, BSD-3-Clause licence."
-        return f"<table>{rows}</table><p>{licence}</p>"
+        rows = ((each, each.lines()) for each in self.excerpts)
+        return html_table(
+            (
+                f"<strong>{html.escape(each.question)}</strong><br>{html.escape(each.answer)}",
+                quoted(lines.place, lines.text),
+            )
+            for each, lines in rows
+        )
 
 
-def _row(excerpt: Excerpt, lines: SourceLines) -> str:
-    left, code = ('style="text-align: left; vertical-align: top"', html.escape(lines.text))
-    place = f"{lines.file.rsplit('/', 1)[-1]}:{lines.line}"
-    return (
-        f"<tr><td {left}><strong>{html.escape(excerpt.question)}</strong><br>"
-        f"{html.escape(excerpt.answer)}</td>"
-        f"<td {left}><em>{place}</em><pre>{code}</pre></td></tr>"
-    )
+def html_table(rows: Iterable[Sequence[str]], head: str = "") -> str:
+    """Rows of cells below a head, and whose the lines on the right are."""
+    cells = ("".join(map(html_cell, row)) for row in rows)
+    body = "".join(f"<tr>{row}</tr>" for row in cells)
+    licence = f"PyTorch {torch.__version__.split('+')[0]}, BSD-3-Clause licence."
+    return f"<table>{head}{body}</table><p>{licence}</p>"
+
+
+def html_cell(content: str, tag: str = "td") -> str:
+    """A cell whose content begins at the top left."""
+    return f'<{tag} style="text-align: left; vertical-align: top">{content}</{tag}>'
+
+
+def quoted(place: str, text: str) -> str:
+    """Lines of code, and where they stand."""
+    return f"<em>{html.escape(place)}</em><pre>{html.escape(text)}</pre>"

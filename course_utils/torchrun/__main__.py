@@ -21,10 +21,14 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from course_utils.distributed.torch_comm import VARIABLES, require_backend
 from course_utils.torchrun.real_comm import RealComm
 from course_utils.torchrun.trials import COURSE_FUNCTIONS, NUM_MICRO_BATCHES, TRIALS, Pairs, Sizes
 
+VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+NO_NCCL = (
+    "torch has no NCCL here, which needs NVIDIA GPUs, Linux and a CUDA build of torch: "
+    'use the backend "gloo"'
+)
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
 DIFFERS, REFUSED = 1, 2
@@ -86,8 +90,8 @@ def join(backend: str | None, limit_seconds: float) -> RealComm:
     """The group of all ranks that torchrun has started, seen from this process.
 
     Raises:
-        ValueError: If torchrun did not start this process, if there is no such backend here, or no
-            GPU for this rank.
+        ValueError: If torchrun did not start this process, if there is no NCCL here, or no GPU for
+            this rank.
     """
     if missing := [name for name in VARIABLES if name not in os.environ]:
         raise ValueError(
@@ -97,8 +101,9 @@ def join(backend: str | None, limit_seconds: float) -> RealComm:
         )
     has_gpus = dist.is_nccl_available() and torch.cuda.is_available()
     backend = backend or ("nccl" if has_gpus else "gloo")
-    require_backend(backend)
     if backend == "nccl":
+        if not has_gpus:
+            raise ValueError(NO_NCCL)
         num_gpus, num_ranks = torch.cuda.device_count(), int(os.environ["LOCAL_WORLD_SIZE"])
         if num_ranks > num_gpus:
             raise ValueError(

@@ -15,6 +15,7 @@ from course_utils.show.layer_diagram.facts import Shown
 from course_utils.show.layer_diagram.layer import LayerPass, Operation, SubLayer, Tensor, sub_layers
 from course_utils.show.layer_diagram.layout import BETWEEN, LEFT, Box, lay_out
 from course_utils.show.layer_diagram.svg import INK, LINE, PAPER, Point, element, label, line
+from course_utils.show.picture import figure_with
 
 FONT = "font-family: var(--jp-ui-font-family, system-ui, sans-serif)"
 SMALL, SMALL_LINE = 10.5, 13.0  # pixels, of numbers under a label and between two of their lines
@@ -40,11 +41,7 @@ class LayerDiagram:
         return f"Layer diagram: {self.caption}"
 
     def _repr_html_(self) -> str:
-        caption = html.escape(self.caption)
-        return (
-            f'<figure style="margin: 0 0 1em">{self.svg}'
-            f'<figcaption style="line-height: 1.4">{caption}</figcaption></figure>'
-        )
+        return figure_with(self.svg, self.caption)
 
 
 def layer_diagram(  # noqa: PLR0913, PLR0917  what passes through the layer, and what is shown

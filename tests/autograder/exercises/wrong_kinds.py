@@ -30,7 +30,6 @@ COLLECTIVES = (
     "broadcast",
     "all_gather",
     "reduce_scatter",
-    "all_to_all",
     "send",
     "receive",
 )

@@ -12,35 +12,26 @@ SLOW = Link(latency_seconds=100.0, bandwidth_bytes_per_second=0.5)
 
 # By hand, for n = 5 ranks and S = 35 bytes.
 #
-#    ring all-reduce       2 * 4 messages, and 2 * 4/5 of 35 bytes           8 + 56
+#    all-reduce            2 * 4 messages, and 2 * 4/5 of 35 bytes           8 + 56
 #    gather, scatter           4 messages, and     4/5 of 35 bytes           4 + 28
-#    all-to-all                4 messages, and     4/5 of 35 bytes           4 + 28
-#    ring broadcast            4 messages, and          35 bytes             4 + 35
-#    tree all-reduce       2 * 3 levels (4 < 5 <= 8), and 2 * 35 bytes       6 + 70
-#    tree broadcast            3 levels, and 35 bytes                        3 + 35
+#    broadcast                 4 messages, and          35 bytes             4 + 35
 COSTS = [
-    ("ring", "all_reduce", 64),
-    ("ring", "all_gather", 32),
-    ("ring", "reduce_scatter", 32),
-    ("ring", "all_to_all", 32),
-    ("ring", "broadcast", 39),
-    ("ring", "send", 36),
-    ("tree", "all_reduce", 76),
-    ("tree", "all_gather", 32),
-    ("tree", "broadcast", 38),
+    ("all_reduce", 64),
+    ("all_gather", 32),
+    ("reduce_scatter", 32),
+    ("broadcast", 39),
+    ("send", 36),
 ]
 
 
-@pytest.mark.parametrize(("algorithm", "kind", "seconds"), COSTS)
-def test_costs_by_hand(algorithm, kind, seconds):
-    network = Network(inside=UNIT, algorithm=algorithm)
+@pytest.mark.parametrize(("kind", "seconds"), COSTS)
+def test_costs_by_hand(kind, seconds):
+    network = Network(inside=UNIT)
     # division by five is inexact in binary
     assert network.seconds(kind, 35, range(5)) == pytest.approx(seconds, rel=1e-15)
 
 
-@pytest.mark.parametrize(
-    "kind", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast"]
-)
+@pytest.mark.parametrize("kind", ["all_reduce", "all_gather", "reduce_scatter", "broadcast"])
 def test_one_rank_alone_pays_nothing(kind):
     assert Network(inside=UNIT).seconds(kind, 35, [3]) == 0
 
@@ -74,9 +65,8 @@ def test_the_slowest_link_of_a_group_counts():
         (lambda: Network(inside=UNIT, between=SLOW), "both `between` and `devices_per_node`"),
         (lambda: Network(inside=UNIT, devices_per_node=8), "both `between` and"),
         (lambda: Network(inside=UNIT, between=SLOW, devices_per_node=0), "devices_per_node must"),
-        (lambda: Network(inside=UNIT, algorithm="star"), "one of ring, tree, got 'star'"),
     ],
-    ids=["latency", "bandwidth", "no size", "no link", "no device", "algorithm"],
+    ids=["latency", "bandwidth", "no size", "no link", "no device"],
 )
 def test_invalid_links_and_networks_are_refused(build, words):
     with pytest.raises(ValueError, match=words):

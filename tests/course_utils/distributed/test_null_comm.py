@@ -11,7 +11,6 @@ CALLS = {
     "broadcast": lambda comm, x, **how: comm.broadcast(x, 1, **how),
     "all_gather": lambda comm, x, **how: comm.all_gather(x, x[:2].clone(), **how),
     "reduce_scatter": lambda comm, x, **how: comm.reduce_scatter(x[:2], x.clone(), **how),
-    "all_to_all": lambda comm, x, **how: comm.all_to_all(x, x.clone(), **how),
     "send": lambda comm, x, **how: comm.send(x, 1, **how),
     "receive": lambda comm, x, **how: comm.receive(x, 1, **how),
 }

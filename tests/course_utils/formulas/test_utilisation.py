@@ -2,15 +2,12 @@
 
 import pytest
 
-from course_utils.configs import ModelConfig, RunConfig, device, preset
+from course_utils.configs import ModelConfig, device, preset
 from course_utils.formulas.parameters import parameters
-from course_utils.formulas.recomputation import recomputed_flops
 from course_utils.formulas.utilisation import (
     CONVENTIONS,
-    hardware_flops_utilisation,
     model_flops_per_token,
     model_flops_utilisation,
-    tokens_per_second_at,
     utilisation_by_convention,
 )
 from tests.random_models import KINDS, random_model
@@ -76,19 +73,6 @@ def test_four_conventions_of_a_small_model():
     assert shares == {name: count * 10**10 / A100 for name, count in counts.items()}
 
 
-@pytest.mark.parametrize(("percent", "expected"), [(40, 13_828), (50, 17_285), (60, 20_742)])
-def test_tokens_per_second_of_the_practice_problem(percent, expected):
-    assert round(tokens_per_second_at(LLAMA, 4096, percent / 100, A100, "exact")) == expected
-
-
-@pytest.mark.parametrize("convention", CONVENTIONS)
-@pytest.mark.parametrize("kind", KINDS)
-def test_tokens_and_utilisation_are_inverse(kind, convention):
-    model = random_model(kind, 1)
-    tokens = tokens_per_second_at(model, 6, 0.37, 10**9, convention)
-    assert model_flops_utilisation(model, 6, tokens, 10**9, convention) == pytest.approx(0.37)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_conventions_are_in_order(kind):
     flops = {name: model_flops_per_token(random_model(kind, 2), 12, name) for name in CONVENTIONS}
@@ -102,24 +86,6 @@ def test_an_untied_embedding_counts_in_palm_though_it_is_a_lookup():
     assert palm - exact == 6 * (128_256 * 4096 + 65 * 4096)  # and the norms
 
 
-def test_hardware_flops_include_recomputation():
-    """Full recomputation: a forward pass of the layers, a third of all but the head's 6 h v."""
-    run = RunConfig(seq_len=4096)
-    again = recomputed_flops(LLAMA, run, "full") // run.seq_len
-    flops = model_flops_per_token(LLAMA, 4096, "exact")
-    assert again == (flops - 6 * 2048 * 128_256) // 3
-    mfu, hfu = (hardware_flops_utilisation(flops, each, 10_000, A100) for each in (0, again))
-    assert mfu == model_flops_utilisation(LLAMA, 4096, 10_000, A100, "exact")
-    assert hfu / mfu == pytest.approx(1 + again / flops)
-
-
-def test_full_recomputation_is_four_thirds_of_the_mfu():
-    """MosaicML's 7b with recomputation: 54.84 % and 73.12 %."""
-    flops = 3 * 10**10
-    mfu, hfu = (hardware_flops_utilisation(flops, each, 1000, A100) for each in (0, 10**10))
-    assert hfu / mfu == pytest.approx(73.12 / 54.84, abs=1e-4)
-
-
 def test_wrong_arguments_are_rejected():
     with pytest.raises(ValueError, match="there is no convention 'Palm'; near it: PaLM"):
         model_flops_per_token(LLAMA, 4096, "Palm")
@@ -129,7 +95,3 @@ def test_wrong_arguments_are_rejected():
         model_flops_utilisation(LLAMA, 4096, 0, A100, "6N")
     with pytest.raises(ValueError, match="peak_flops_per_second must be above zero"):
         model_flops_utilisation(LLAMA, 4096, 1.0, 0, "6N")
-    with pytest.raises(ValueError, match=r"lies between 0 and 1, got 40"):
-        tokens_per_second_at(LLAMA, 4096, 40, A100, "6N")
-    with pytest.raises(ValueError, match="recomputed_flops_per_token must be zero or above"):
-        hardware_flops_utilisation(1, -1, 1.0, A100)

@@ -1,24 +1,23 @@
 """The allocator by hand, by its invariants, and on the requests of a training step."""
 
 import random
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 import pytest
 
-from autograder.exercises.u04 import allocator_cases
-from autograder.observers.u04.allocator import requests_of
 from course_utils.configs import RunConfig, precision, preset
 from course_utils.instruments import fake_tensors, trace_memory
 from course_utils.reference import Training
 from course_utils.reference.allocator import (
     MIB,
+    Allocator,
+    Block,
     CachingAllocator,
     Levels,
     new_segment_bytes,
     rounded_bytes,
 )
 from course_utils.reference.allocator_replay import Device, serve
-from course_utils.reference.segment_allocator import Allocator
 
 
 @pytest.mark.parametrize(
@@ -96,7 +95,7 @@ def test_of_equal_blocks_the_lowest_address_is_taken():
     allocator.free("c")
     allocator.free("a")
     allocator.allocate("e", 600)
-    assert [block.is_free for block in allocator.segments()[0]][:4] == [False, False, True, False]
+    assert [block.is_free for block in segments_of(allocator)[0]][:4] == [False, False, True, False]
 
 
 def test_a_full_device_gives_segments_back_before_it_refuses():
@@ -147,7 +146,7 @@ def test_invariants_of_random_requests(seed):
 
 
 def check_invariants(allocator: CachingAllocator, rounded: int) -> None:
-    levels, rows = allocator.levels, allocator.segments()
+    levels, rows = allocator.levels, segments_of(allocator)
     blocks = [block for row in rows for block in row]
     used = sum(block.size_bytes for block in blocks if not block.is_free)
     split = sum(b.size_bytes for row in rows if len(row) > 1 for b in row if b.is_free)
@@ -191,23 +190,23 @@ def test_wrong_requests_raise():
         allocator.allocate("b", 0)
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_the_allocator_of_the_exercise_is_this_one(seed):
-    """An independent implementation, a searched list: the same addresses and segments."""
-    for case in allocator_cases(seed):
-        script = requests_of(case["script"])
-        course, device, used = CachingAllocator(), Device("upwards"), []
-        own = Allocator(device.reserve)
-        for request, served in zip(script, serve(own, device, script), strict=True):
-            if request > 0:
-                used.append(served.address)
-                course.allocate(len(used), request)
-            else:
-                course.free(-request)
-            assert course.levels.reserved_bytes == served.reserved_bytes
-            assert addresses_in_use(course) == {b.address for b in own.blocks if not b.is_free}
+@pytest.mark.parametrize(
+    ("direction", "addresses"),
+    [
+        ("upwards", [0, 512, 2 * MIB, 512]),
+        (
+            "downwards",
+            [2**40 - 2 * MIB, 2**40 - 2 * MIB + 512, 2**40 - 22 * MIB, 2**40 - 2 * MIB + 512],
+        ),
+    ],
+)
+def test_addresses_by_hand(direction, addresses):
+    device = Device(direction)
+    served = list(serve(Allocator(device.reserve), device, [1, 600, 2 * MIB, -2, 1000]))
+    assert [each.address for each in served] == [*addresses[:3], 0, addresses[3]]
+    assert [each.reserved_bytes for each in served] == [2 * MIB] * 2 + [22 * MIB] * 3
 
 
-def addresses_in_use(allocator: CachingAllocator) -> set[int]:
-    blocks = (block for segment in allocator.segments() for block in segment)
-    return {block.address for block in blocks if not block.is_free}
+def segments_of(allocator: CachingAllocator) -> list[list[Block]]:
+    blocks = sorted(allocator.blocks, key=lambda block: block.address)
+    return [[*group] for _, group in groupby(blocks, key=lambda block: block.segment)]
