@@ -120,12 +120,3 @@ def test_an_unused_weight_deadlocks_the_ranks_that_wait_for_its_gradient():
 
     with pytest.raises(RuntimeError, match=r"deadlock: rank 0 has returned; rank 1 waits in all_"):
         VirtualCluster(2).run(step)
-
-
-def test_a_slower_link_between_nodes_exposes_what_was_hidden():
-    slow = Link(latency_seconds=LATENCY, bandwidth_bytes_per_second=25e9)
-    network = Network(inside=LINK, between=slow, devices_per_node=2)
-    cluster = VirtualCluster(4, network=network, flops_per_second=FLOPS_PER_SECOND)
-    run = cluster.run(training_by_weights, bucketed(25e6))
-    assert run.exposed_seconds() > 0.05
-    assert run.step_seconds == pytest.approx(run.compute_seconds() + run.exposed_seconds())
