@@ -81,14 +81,6 @@ def test_tokens_per_second_of_the_practice_problem(percent, expected):
     assert round(tokens_per_second_at(LLAMA, 4096, percent / 100, A100, "exact")) == expected
 
 
-@pytest.mark.parametrize("convention", CONVENTIONS)
-@pytest.mark.parametrize("kind", KINDS)
-def test_tokens_and_utilisation_are_inverse(kind, convention):
-    model = random_model(kind, 1)
-    tokens = tokens_per_second_at(model, 6, 0.37, 10**9, convention)
-    assert model_flops_utilisation(model, 6, tokens, 10**9, convention) == pytest.approx(0.37)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_conventions_are_in_order(kind):
     flops = {name: model_flops_per_token(random_model(kind, 2), 12, name) for name in CONVENTIONS}
