@@ -12,8 +12,8 @@ from course_utils.configs import preset
 from course_utils.distributed import Comm, run_ranks
 from course_utils.instruments import count_flops
 from course_utils.reference import Transformer, token_loss
+from course_utils.reference.bucketing import backward_in_buckets
 from course_utils.reference.sharding import prefetched_step
-from tests.course_utils.distributed.data_parallel import bucketed
 from tests.course_utils.distributed.test_cluster_training import FLOPS_PER_SECOND, on
 
 
@@ -24,7 +24,7 @@ def loss_of(model: Transformer) -> torch.Tensor:
 
 def train(comm: Comm) -> None:
     model = Transformer(preset("Llama-3.2-1B"), device="meta", dtype=torch.bfloat16)
-    bucketed(25e6)(comm, list(model.parameters()), lambda: loss_of(model))
+    backward_in_buckets(comm, model, loss_of(model), 25_000_000)
 
 
 @pytest.mark.parametrize("num_ranks", [8, 64] if os.environ.get("LARGE_CLUSTER") else [8])
