@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from course_utils.configs import Kernels, ModelConfig, RunConfig, precision, preset
+from course_utils.configs import Kernels, ModelConfig, RunConfig, gpt, precision, preset
 from course_utils.formulas.activations import (
     attention_saved_bytes,
     autocast_saved_bytes,
@@ -83,19 +83,6 @@ def test_each_part_is_that_of_its_module(kind, kernels):
 
 
 KORTHIKANTI = Kernels(is_attention_fused=False, dropout_fraction=0.1)
-
-
-def gpt(hidden_size: int, num_heads: int) -> ModelConfig:
-    return ModelConfig(
-        num_layers=1,
-        hidden_size=hidden_size,
-        num_heads=num_heads,
-        ffn_size=4 * hidden_size,
-        vocab_size=64,
-        is_gated=False,
-        has_biases=True,
-        num_positions=8192,
-    )
 
 
 # 34 s b h + 5 a s**2 b = 34 * 16,384 + 5 * 4 * 64**2 * 2 = 557,056 + 163,840 = 720,896. Each of two
