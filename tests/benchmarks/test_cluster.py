@@ -9,20 +9,12 @@ import pytest
 import torch
 
 from course_utils.configs import preset
-from course_utils.distributed import Comm, Link, Network, VirtualCluster, run_ranks
+from course_utils.distributed import Comm, run_ranks
 from course_utils.instruments import count_flops
 from course_utils.reference import Transformer, token_loss
+from course_utils.reference.bucketing import backward_in_buckets
 from course_utils.reference.sharding import prefetched_step
-from tests.course_utils.distributed.data_parallel import bucketed
-
-FLOPS_PER_SECOND = 0.45 * 989e12
-LINK = Link(latency_seconds=10e-6, bandwidth_bytes_per_second=200e9)
-
-
-def cluster_of(num_ranks: int) -> VirtualCluster:
-    return VirtualCluster(
-        num_ranks, network=Network(inside=LINK), flops_per_second=FLOPS_PER_SECOND
-    )
+from tests.course_utils.distributed.test_cluster_training import FLOPS_PER_SECOND, on
 
 
 def loss_of(model: Transformer) -> torch.Tensor:
@@ -32,12 +24,12 @@ def loss_of(model: Transformer) -> torch.Tensor:
 
 def train(comm: Comm) -> None:
     model = Transformer(preset("Llama-3.2-1B"), device="meta", dtype=torch.bfloat16)
-    bucketed(25e6)(comm, list(model.parameters()), lambda: loss_of(model))
+    backward_in_buckets(comm, model, loss_of(model), 25_000_000)
 
 
 @pytest.mark.parametrize("num_ranks", [8, 64] if os.environ.get("LARGE_CLUSTER") else [8])
 def test_a_bucketed_step_of_llama_1b(num_ranks, timed):
-    cluster = cluster_of(num_ranks)
+    cluster = on(num_ranks)
     with timed(f"VirtualCluster, {num_ranks} ranks, a bucketed step of Llama-3.2-1B on meta"):
         run = cluster.run(train)
     model = Transformer(preset("Llama-3.2-1B"), device="meta", dtype=torch.bfloat16)
@@ -87,7 +79,7 @@ def sharded_train(comm: Comm) -> None:
 
 @pytest.mark.parametrize("num_ranks", [8, 64] if os.environ.get("LARGE_CLUSTER") else [8])
 def test_a_sharded_step_of_llama_1b(num_ranks, timed):
-    cluster = cluster_of(num_ranks)
+    cluster = on(num_ranks)
     with timed(f"VirtualCluster, {num_ranks} ranks, a sharded step of Llama-3.2-1B on meta"):
         run = cluster.run(sharded_train)
     names = [event.name.split(" #")[0] for event in run.communications(num_ranks - 1)]

@@ -1,7 +1,7 @@
 """A case becomes arguments, and words that can be typed back."""
 
 from autograder.checking.case_objects import arguments, case_in_words
-from course_utils.configs import LatentAttention, ModelConfig, device, preset
+from course_utils.configs import LatentAttention, ModelConfig, device
 
 SIZES = {"num_layers": 2, "hidden_size": 8, "num_heads": 2, "ffn_size": 3, "vocab_size": 5}
 LATENT = {
@@ -26,4 +26,3 @@ def test_words_can_be_typed_back():
     assert words.endswith("hardware=device('H200'), seq_len=100_000")
     typed = eval(f"dict({words})", {"ModelConfig": ModelConfig, "device": device})
     assert typed["model"] == ModelConfig(**SIZES)
-    assert preset("DeepSeek-V3") != typed["model"]

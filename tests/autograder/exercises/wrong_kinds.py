@@ -262,48 +262,49 @@ def observed_only(model: Any, effects: Effects) -> Any:
     return rewritten_answer(model, rewrite)
 
 
+def wrapping(wrap: Callable[[Function, Effects], Function]) -> Make:
+    """The model answer, with something around each of its functions."""
+    return lambda model, effects: rewritten_answer(model, lambda each: wrap(each, effects))
+
+
 def returning(make: Callable[[], Any]) -> Make:
     """An answer that returns a value at once."""
 
-    def of_model(model: Any, effects: Effects) -> Any:
+    def wrap(function: Function, effects: Effects) -> Function:
         effects.has_changed = True
-        return rewritten_answer(model, lambda function: lambda *given, **named: make())
+        return lambda *given, **named: make()
 
-    return of_model
+    return wrapping(wrap)
 
 
 def changing(change: Change) -> Make:
     """The model answer, whose results are changed; so are those of a function among them."""
 
-    def of_model(model: Any, effects: Effects) -> Any:
-        def rewrite(function: Function) -> Function:
-            def rewritten(*given: Any, **named: Any) -> Any:
-                value = function(*given, **named)
-                inner = in_parts(lambda e: rewrite(e) if isinstance(e, FunctionType) else e, value)
-                return effects.note(inner, change(inner))
+    def wrap(function: Function, effects: Effects) -> Function:
+        def wrapped(*given: Any, **named: Any) -> Any:
+            value = function(*given, **named)
+            inner = in_parts(
+                lambda e: wrap(e, effects) if isinstance(e, FunctionType) else e, value
+            )
+            return effects.note(inner, change(inner))
 
-            return rewritten
+        return wrapped
 
-        return rewritten_answer(model, rewrite)
-
-    return of_model
+    return wrapping(wrap)
 
 
 def leaving(leave: Callable[[list[Any], Effects], None]) -> Make:
     """The model answer, which leaves something in what it was given."""
 
-    def of_model(model: Any, effects: Effects) -> Any:
-        def rewrite(function: Function) -> Function:
-            def rewritten(*given: Any, **named: Any) -> Any:
-                value = function(*given, **named)
-                leave([*given, *named.values()], effects)
-                return value
+    def wrap(function: Function, effects: Effects) -> Function:
+        def wrapped(*given: Any, **named: Any) -> Any:
+            value = function(*given, **named)
+            leave([*given, *named.values()], effects)
+            return value
 
-            return rewritten
+        return wrapped
 
-        return rewritten_answer(model, rewrite)
-
-    return of_model
+    return wrapping(wrap)
 
 
 def without_gradients(values: list[Any], effects: Effects) -> None:
@@ -344,31 +345,24 @@ def with_containers(new: list[Any]) -> Callable[[list[Any], Effects], None]:
 def sending(change: Callable[[Tensor], Tensor]) -> Make:
     """The model answer, whose calls to other ranks take changed tensors."""
 
-    def of_model(model: Any, effects: Effects) -> Any:
+    def wrap(function: Function, effects: Effects) -> Function:
+        def changed(value: Any) -> Any:
+            if not isinstance(value, Tensor):
+                return value
+            return effects.note(value, change(value.detach()).contiguous())
+
         def of_changed(call: Function) -> Function:
-            def with_changed(*given: Any, **named: Any) -> Any:
-                new = (
-                    effects.note(each, change(each.detach()).contiguous())
-                    if isinstance(each, Tensor)
-                    else each
-                    for each in given
-                )
-                return call(*new, **named)
+            return lambda *given, **named: call(*map(changed, given), **named)
 
-            return with_changed
+        def wrapped(*given: Any, **named: Any) -> Any:
+            for comm in (each for each in given if isinstance(each, Comm)):
+                for name in COLLECTIVES:
+                    setattr(comm, name, of_changed(getattr(comm, name)))
+            return function(*given, **named)
 
-        def rewrite(function: Function) -> Function:
-            def rewritten(*given: Any, **named: Any) -> Any:
-                for comm in (each for each in given if isinstance(each, Comm)):
-                    for name in COLLECTIVES:
-                        setattr(comm, name, of_changed(getattr(comm, name)))
-                return function(*given, **named)
+        return wrapped
 
-            return rewritten
-
-        return rewritten_answer(model, rewrite)
-
-    return of_model
+    return wrapping(wrap)
 
 
 def rewritten_answer(model: Any, rewrite: Callable[[Function], Function]) -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import nbformat
+import pytest
 from nbformat import NotebookNode
 from nbgrader.api import Gradebook
 
@@ -75,6 +76,12 @@ def judge_by_text(patch, broken: str = "") -> None:
     patch.setattr(Run, "_pool", lambda _: pool)
     patch.setattr(submission.referee, "grade_notebook", pool.grade_notebook)
     patch.setattr(submission, "Session", lambda *_: SimpleNamespace(exit_codes=(), cpu_seconds=0.0))
+
+
+@pytest.fixture(scope="module")
+def whole() -> NotebookNode:
+    """The unit as the instructor has it."""
+    return nbformat.read(ROOT / "solutions" / UNIT / f"{UNIT}.ipynb", as_version=4)
 
 
 def opened(course: Small) -> Gradebook:

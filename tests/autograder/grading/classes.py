@@ -1,7 +1,6 @@
 """Results of graded classes, made from the answer banks."""
 
 import random
-import textwrap
 from pathlib import Path
 
 from nbgrader.api import Base, Gradebook
@@ -11,13 +10,9 @@ from autograder import catalogue
 from autograder.checking.verdict import Verdict
 from autograder.grading.gradebook import course_table
 from autograder.grading.result import SubmissionResult
-from tests.notebooks.filling import answer_banks_of, released, solved, wrong_answers
+from tests.notebooks.filling import answer_banks_of, clean, released, solved, wrong_answers
 
 NOT_WRITTEN = "Not written yet."
-
-
-def clean(source: str) -> str:
-    return textwrap.dedent(source).strip()
 
 
 def results_of_a_class(unit: str, num_students: int, seed: int = 0) -> list[SubmissionResult]:

@@ -95,15 +95,3 @@ def test_what_cannot_be_graded_is_said_in_one_line(autograde, arguments, said):
     assert code == 1
     assert len(lines.of("ERROR")) == 1
     assert lines.of("ERROR")[0].startswith(said)
-
-
-def test_nothing_collected_is_said_in_one_line(autograde, course):
-    submitted = course.folder / "submitted"
-    submitted.rename(course.folder / "elsewhere")
-    try:
-        code, lines = autograde(UNIT)
-    finally:
-        (course.folder / "elsewhere").rename(submitted)
-    assert code == 1
-    assert len(lines.of("ERROR")) == 1
-    assert lines.of("ERROR")[0].startswith(f"Nothing was collected of {UNIT}: run `nbgrader")

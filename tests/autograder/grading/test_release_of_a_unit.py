@@ -37,6 +37,7 @@ from tests.autograder.grading.changing import (
     put,
     scores,
     waiting,
+    whole,
     with_points,
     with_text,
     without,
@@ -45,16 +46,11 @@ from tests.autograder.grading.small import SEED, UNIT, Small, generated
 from tests.needs import SANDBOX, require
 from tests.notebooks.filling import ROOT, composite, solved
 
-__all__ = ["generated"]
+__all__ = ["generated", "whole"]
 
 TEXT, MENDED, DEARER, NEW = "u00-view", "u00-four-memories", "u00-tensor-bytes", "u00-state-gib"
 OWN_CELL = "import itertools\nlist(itertools.chain([1], [2]))"
 STUDENTS = ("ada", "grace", "bob")
-
-
-@pytest.fixture(scope="module")
-def whole():
-    return nbformat.read(ROOT / "solutions" / UNIT / f"{UNIT}.ipynb", as_version=4)
 
 
 CHECKED = (DEARER, "u00-step-seconds", MENDED)
@@ -96,6 +92,18 @@ def released(course: Small, *options: str) -> None:
     assert release([UNIT, *options], course.root) == 0
 
 
+@pytest.fixture
+def told(capsys):
+    """A function that releases the unit: what the command prints."""
+
+    def by_release(course: Small, *options: str) -> str:
+        capsys.readouterr()
+        released(course, *options)
+        return capsys.readouterr().out
+
+    return by_release
+
+
 def graded_anew(course: Small, **options) -> dict[str, dict[str, float | None]]:
     """The points of everybody after a grading in which nobody is blamed for anything."""
     results = course.grade(**options)
@@ -106,14 +114,13 @@ def graded_anew(course: Small, **options) -> dict[str, dict[str, float | None]]:
     return {student: scores(course, student) for student in STUDENTS}
 
 
-def test_four_changes_and_back(course, whole, capsys):
+def test_four_changes_and_back(course, whole, told):
     """In one course, since each step goes on from the one before."""
     assert {student: scores(course, student) for student in ("ada", "grace")} == {
         "ada": {DEARER: 2, TEXT: 0.75, "u00-step-seconds": 1, MENDED: 0},
         "grace": {DEARER: 1.25, TEXT: 0.5, "u00-step-seconds": 0, MENDED: 0},
     }
     first_form = without(whole, NEW)
-    told = Said(capsys)
     right = a_mended_check(course, first_form, told)
     text = with_text(first_form, "Every exercise has a **check**", "Each exercise has a **check**")
     a_text(course, text, told, right)
@@ -124,25 +131,13 @@ def test_four_changes_and_back(course, whole, capsys):
     back_again(course, (text, with_points(text, DEARER, 3), more), told, dearer, right)
 
 
-class Said:
-    """What a command printed, and what of it must be there."""
-
-    def __init__(self, capsys):
-        self._capsys = capsys
-
-    def by(self, course: Small, *options: str) -> str:
-        self._capsys.readouterr()
-        released(course, *options)
-        return self._capsys.readouterr().out
-
-
 MENDED_CHECK = {MENDED.replace("-", "_"): "mended"}
 
 
 def a_mended_check(course, form, told):
     """It gives what it should, and what people gave stays."""
     put(course, form, **MENDED_CHECK)
-    said = told.by(course)
+    said = told(course)
     assert f"  check: {MENDED}\n" in said
     assert "Grades of 3 students in 4 exercises stay as they are.\n" in said
     assert "This is release 2 now.\n" in said
@@ -159,7 +154,7 @@ def a_mended_check(course, form, told):
 def a_text(course, form, told, right):
     """All points stay, and nobody has to look at anything again."""
     put(course, form, **MENDED_CHECK)
-    said = told.by(course, "--dry-run")
+    said = told(course, "--dry-run")
     assert f"  text or given code of: {DEARER}\n" in said
     assert said.endswith("Nothing was written.\n")
     assert course.grade() == []
@@ -171,7 +166,7 @@ def a_text(course, form, told, right):
 def other_points(course, form, told, right):
     """What a check gave grows with them; a score that a person gave waits for a look."""
     put(course, form, **MENDED_CHECK)
-    said = told.by(course)
+    said = told(course)
     assert f"  points: {DEARER} 2 → 3\n" in said
     assert "text or given code" not in said
     assert "Grades of 3 students in 3 exercises stay as they are.\n" in said
@@ -191,7 +186,7 @@ def other_points(course, form, told, right):
 def an_exercise_more(course, form, told, before):
     """Nobody who has the notebook of release 1 could know it."""
     put(course, form, **MENDED_CHECK)
-    said = told.by(course)
+    said = told(course)
     assert f"  exercise more: {NEW} (1)\n" in said
     assert f"Nobody has an answer to {NEW} yet, which is 0 points. Where it should cost" in said
     after = graded_anew(course)
@@ -206,7 +201,7 @@ def back_again(course, forms, told, dearer, right):
     """Grades of an exercise that goes are set aside, and come back with it."""
     first, second, third = forms
     put(course, second, **MENDED_CHECK)
-    said = told.by(course)
+    said = told(course)
     assert f"Set aside, and back whenever the exercise is: grades of {NEW}.\n" in said
     assert NEW not in scores(course, "ada")
     shown = graded_in_feedback(course, "ada")  # before the next grading
@@ -218,7 +213,7 @@ def back_again(course, forms, told, dearer, right):
     assert again["ada"] == right["ada"]
     assert again["grace"] == right["grace"] | {DEARER: 2}, "what a person gave is theirs"
     put(course, third, **MENDED_CHECK)
-    assert f"Back again: the grades of {NEW} that were set aside.\n" in told.by(course)
+    assert f"Back again: the grades of {NEW} that were set aside.\n" in told(course)
     assert scores(course, "ada")[NEW] == 1
     numbers = archive.Archive(course.root, UNIT).numbers()
     assert numbers == [1, 2, 3, 4, 5, 6, 7, 8], "none was ever deleted"
@@ -247,7 +242,7 @@ def test_a_build_counts_when_it_is_released_and_not_before(course, whole, capsys
     assert NEW not in scores(course, "ada")
 
 
-def test_what_checks_share_is_no_change_of_a_check(course, whole, monkeypatch, capsys):
+def test_what_checks_share_is_no_change_of_a_check(course, whole, monkeypatch, told):
     """As where an exercise is added: the cases of the others stay, and a bonus costs nothing."""
     recorded = json.loads((ROOT / "solutions" / "practice.json").read_text())[DEARER]
     extra = dataclasses.replace(catalogue.exercise(NEW), extra=True)
@@ -260,16 +255,14 @@ def test_what_checks_share_is_no_change_of_a_check(course, whole, monkeypatch, c
     path = course.root / "solutions" / "practice.json"
     checks = json.loads(path.read_text())
     path.write_text(json.dumps(checks | {DEARER: ["moved", recorded[1]]}))
-    capsys.readouterr()
-    released(course, "--dry-run")
-    said = capsys.readouterr().out
+    said = told(course, "--dry-run")
     assert f"  code behind the checks, with the same practice cases, of: {DEARER}\n" in said
     assert "  check: " not in said
     assert f"  exercise more: {NEW} (1, extra)\n" in said
     assert f"Nobody has an answer to {NEW} yet, which is 0 points.\n" in said
 
 
-def test_numbers_and_minutes_that_the_build_writes_are_no_change_of_a_text(course, whole, capsys):
+def test_numbers_and_minutes_that_the_build_writes_are_no_change_of_a_text(course, whole, told):
     form = without(whole, NEW)
     for old, new in (
         (" minutes**", " minutes** (plus 50 for extras)"),
@@ -277,17 +270,12 @@ def test_numbers_and_minutes_that_the_build_writes_are_no_change_of_a_text(cours
     ):
         form = with_text(form, old, new)
     put(course, form)
-    capsys.readouterr()
-    released(course, "--dry-run")
-    assert "text or given code" not in capsys.readouterr().out
+    assert "text or given code" not in told(course, "--dry-run")
 
 
-def test_nothing_is_released_twice(course, capsys):
-    capsys.readouterr()
-    released(course)
-    assert "Nothing of 00_start_here as it was built has changed since release 1 of " in (
-        capsys.readouterr().out
-    )
+def test_nothing_is_released_twice(course, told):
+    unchanged = "Nothing of 00_start_here as it was built has changed since release 1 of "
+    assert unchanged in told(course)
     assert archive.Archive(course.root, UNIT).numbers() == [1]
 
 
@@ -305,18 +293,15 @@ def test_a_release_with_what_the_course_lacks_says_so(course, monkeypatch):
         course.grade()
 
 
-def test_a_rubric_for_other_points_is_named(course, whole, capsys):
+def test_a_rubric_for_other_points_is_named(course, whole, told):
     put(course, with_points(whole, TEXT, 2))
-    capsys.readouterr()
-    released(course, "--dry-run")
-    said = capsys.readouterr().out
+    said = told(course, "--dry-run")
     assert f"The rubric of {TEXT} makes 1 points, and the exercise has 2: change one" in said
     put(course, whole)
-    released(course, "--dry-run")
-    assert "The rubric of" not in capsys.readouterr().out
+    assert "The rubric of" not in told(course, "--dry-run")
 
 
-def test_a_master_that_git_could_not_bring_back_is_named(course, whole, capsys):
+def test_a_master_that_git_could_not_bring_back_is_named(course, whole, told):
     def git(*words):
         subprocess.run(["git", "-C", str(course.root), *words], check=True, capture_output=True)
 
@@ -327,13 +312,10 @@ def test_a_master_that_git_could_not_bring_back_is_named(course, whole, capsys):
     author = ("-c", "user.name=a", "-c", "user.email=a@localhost")
     git(*author, "commit", "--message", "first")
     put(course, whole)
-    capsys.readouterr()
-    released(course)
-    assert "is not committed" not in capsys.readouterr().out
+    assert "is not committed" not in told(course)
     master.write_text("# second")
     put(course, with_points(whole, DEARER, 3))
-    released(course)
-    assert f"solutions/{UNIT}/{UNIT}.py is not committed: commit it" in capsys.readouterr().out
+    assert f"solutions/{UNIT}/{UNIT}.py is not committed: commit it" in told(course)
 
 
 def test_what_is_printed_into_a_closed_pipe_is_done(course, whole):

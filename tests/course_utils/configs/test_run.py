@@ -2,19 +2,9 @@
 
 import pytest
 
-from course_utils.configs import PRECISIONS, Kernels, Precision, RunConfig, precision
+from course_utils.configs import Kernels, Precision, RunConfig, precision
 
 SIZES = {"activation_bytes": 2, "weight_bytes": 2, "gradient_bytes": 2, "moment_bytes": 8}
-
-
-@pytest.mark.parametrize(
-    ("name", "per_parameter"),
-    [("fp32", 16), ("bf16", 16), ("bf16-fp32-gradients", 18), ("bf16-both-gradients", 20)],
-)
-def test_bytes_per_parameter(name, per_parameter):
-    sizes = vars(precision(name))
-    assert sum(sizes.values()) - sizes["activation_bytes"] == per_parameter
-    assert set(PRECISIONS) >= {name}
 
 
 def test_sizes_of_a_precision_are_checked():

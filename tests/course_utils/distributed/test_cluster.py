@@ -22,6 +22,7 @@ from course_utils.distributed import (
 from course_utils.instruments import count_bytes, count_flops, fake_tensors
 from course_utils.instruments.randomness import seed_generators
 from course_utils.reference import Transformer, token_loss
+from course_utils.reference.bucketing import backward_in_buckets
 from tests.random_models import KINDS, random_model
 
 # Each message takes one second and each byte another, and a device does one FLOP per second.
@@ -311,13 +312,8 @@ def test_recomputation_takes_time():
     assert [cluster(1).run(step, flag).step_seconds for flag in (False, True)] == [384, 448]
 
 
-class TwoLayers(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.second = nn.Linear(3, 4), nn.Linear(4, 2)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.second(self.first(x).relu())
+def two_layers() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)).double()
 
 
 def batches(rank: int) -> torch.Tensor:
@@ -325,24 +321,14 @@ def batches(rank: int) -> torch.Tensor:
 
 
 def averaged(comm: Comm, model: nn.Module) -> dict[str, torch.Tensor]:
-    """Gradients averaged by hooks during the backward pass."""
-    handles = []
-
-    def hook(parameter: torch.Tensor) -> None:
-        assert parameter.grad is not None
-        parameter.grad /= comm.size
-        handles.append(comm.all_reduce(parameter.grad, async_op=True))
-
-    for parameter in model.parameters():
-        parameter.register_post_accumulate_grad_hook(hook)
-    model(batches(comm.rank)).square().sum().backward()
-    for handle in handles:
-        handle.wait()
+    """Gradients averaged by hooks during the backward pass, each on its own."""
+    loss = model(batches(comm.rank)).square().sum() / comm.size
+    backward_in_buckets(comm, model, loss, bucket_bytes=1)
     return {name: parameter.grad for name, parameter in model.named_parameters()}
 
 
 def test_hooks_average_gradients_as_one_rank_would():
-    model = TwoLayers().double()
+    model = two_layers()
     run = cluster(3).run(averaged, model)
     (sum(model(batches(rank)).square().sum() for rank in range(3)) / 3).backward()
     for name, parameter in model.named_parameters():
@@ -356,10 +342,10 @@ def test_hooks_average_gradients_as_one_rank_would():
 
 
 def test_each_rank_gets_copies_of_the_arguments():
-    model = TwoLayers().double()
+    model = two_layers()
     results = cluster(2).run(averaged, model).results
-    assert model.first.weight.grad is None
-    assert results[0]["first.weight"] is not results[1]["first.weight"]
+    assert model[0].weight.grad is None
+    assert results[0]["0.weight"] is not results[1]["0.weight"]
 
 
 # In bf16, 256 + 1 is 256, so it matters whether the 256 comes first or last in the sum.

@@ -20,42 +20,15 @@ from course_utils.distributed import (
     VirtualCluster,
 )
 from course_utils.instruments import count_flops
+from tests.course_utils.distributed.failing_steps import FAILURES, skips
 
 OUTSIDE = torch.ones(3)
-
-
-def skips(comm: Comm) -> None:
-    if comm.rank != 1:
-        comm.all_reduce(torch.ones(64, 64))
-
-
-def all_receive_first(comm: Comm) -> None:
-    comm.receive(torch.ones(2), (comm.rank + 1) % comm.size)
-
-
-def all_send_first(comm: Comm) -> None:
-    comm.send(torch.ones(2), 1 - comm.rank % 2)
 
 
 def another_group(comm: Comm) -> None:
     pair = comm.split(comm.rank // 2)
     if comm.rank != 3:
         pair.all_reduce(torch.ones(2))
-
-
-def other_shape(comm: Comm) -> None:
-    comm.barrier()
-    comm.all_reduce(torch.ones(3 + comm.rank))
-
-
-def other_dtype(comm: Comm) -> None:
-    comm.all_reduce(torch.ones(3, dtype=torch.float64 if comm.rank else torch.float32))
-
-
-def other_order(comm: Comm) -> None:
-    pair = [torch.ones(3), torch.ones(5)]
-    for x in pair if comm.rank == 0 else reversed(pair):
-        comm.all_reduce(x)
 
 
 def other_call(comm: Comm) -> None:
@@ -83,10 +56,6 @@ def swallows(comm: Comm) -> None:
         comm.barrier()
 
 
-def does_not_wait(comm: Comm) -> None:
-    comm.all_reduce(torch.ones(3), async_op=True)
-
-
 def writes_meanwhile(comm: Comm) -> None:
     x = torch.ones(3)
     handle = comm.all_reduce(x, async_op=True)
@@ -99,26 +68,11 @@ def shares(comm: Comm) -> None:
 
 
 NAMED = [
-    (skips, DeadlockError, "rank 0 waits in all_reduce #0 of (64, 64) float32; rank 1 has ret"),
-    (all_receive_first, DeadlockError, "rank 0 waits in receive #0 of (2,) float32 from rank 1; "),
-    (all_send_first, DeadlockError, "rank 1 waits in send #0 of (2,) float32 to rank 0"),
-    (
-        other_shape,
-        MismatchError,
-        "mismatch in collective #1: rank 0 calls all_reduce of (3,) float",
-    ),
-    (other_shape, MismatchError, "float32, and rank 1 all_reduce of (4,) float32"),
-    (other_dtype, MismatchError, "(3,) float32, and rank 1 all_reduce of (3,) float64"),
-    (other_order, MismatchError, "(3,) float32, and rank 1 all_reduce of (5,) float32"),
+    *FAILURES,
     (other_source, MismatchError, "(3,) float32 from rank 0, and rank 1 broadcast of (3,) float32"),
-    (
-        other_message,
-        MismatchError,
-        "in message #0 from rank 0 to rank 1: rank 0 calls send of (3,)",
-    ),
+    (other_message, MismatchError, "message #0 from rank 0 to rank 1: rank 0 calls send of (3,)"),
     (other_message, MismatchError, "to rank 1, and rank 1 receive of (4,) float32 from rank 0"),
     (swallows, MismatchError, "and rank 1 all_reduce of (4,) float32"),
-    (does_not_wait, CommError, "rank 0 returned and did not wait for all_reduce #0 of (3,) float"),
     (writes_meanwhile, CommError, "changed its tensor before all_reduce #0 of (3,) float32 was"),
     (shares, CommError, "ranks 0 and 1 give one and the same tensor to all_reduce #0"),
 ]

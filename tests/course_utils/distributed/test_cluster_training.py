@@ -1,5 +1,7 @@
 """Four ways to average the gradients of Llama-3.2-1B, in virtual milliseconds derived by hand."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -7,14 +9,8 @@ from torch import Tensor, nn
 from course_utils.configs import preset
 from course_utils.distributed import Comm, Link, Network, VirtualCluster
 from course_utils.reference import Transformer, token_loss
-from tests.course_utils.distributed.data_parallel import (
-    Averaging,
-    bucketed,
-    flat,
-    no_communication,
-    per_parameter,
-    shapes_of,
-)
+from course_utils.reference.bucketing import Backward, backward_in_buckets
+from course_utils.reference.gradient_sync import backward_each, backward_flat
 from tests.random_models import random_model
 
 LATENCY, BANDWIDTH, FLOPS_PER_SECOND = 10e-6, 200e9, 0.45 * 989e12
@@ -28,21 +24,26 @@ def on(num_ranks: int) -> VirtualCluster:
     )
 
 
-def training_by_weights(comm: Comm, average: Averaging) -> None:
+def no_communication(comm: Comm, model: nn.Module, loss: Tensor) -> None:
+    loss.backward()
+
+
+def bucketed(bucket_bytes: float) -> Backward:
+    return partial(backward_in_buckets, bucket_bytes=bucket_bytes)
+
+
+def training_by_weights(comm: Comm, backward: Backward) -> None:
     """One product of the tokens with each weight of the model, so compute is exactly 6 N D.
 
     In the model's order, so the gradient of the embedding (tied to the head) is ready last.
     """
-    shapes = list(shapes_of(Transformer(preset("Llama-3.2-1B"), device="meta")))
+    weights = Transformer(preset("Llama-3.2-1B"), device="meta").parameters()
+    shapes = [(each.shape[0], each.numel() // each.shape[0]) for each in weights]  # a vector: n x 1
     options = {"dtype": torch.bfloat16, "device": "meta", "requires_grad": True}
-    parameters = [nn.Parameter(torch.empty(shape, **options)) for shape in shapes]
+    model = nn.ParameterList(nn.Parameter(torch.empty(shape, **options)) for shape in shapes)
     inputs = [torch.empty(NUM_TOKENS, rows, **options) for rows, _ in shapes]
-
-    def loss() -> Tensor:
-        products = [(x @ w).sum() for x, w in zip(inputs, parameters, strict=True)]
-        return torch.stack(products).sum()
-
-    average(comm, parameters, loss)
+    products = [(x @ w).sum() for x, w in zip(inputs, model, strict=True)]
+    backward(comm, model, torch.stack(products).sum())
 
 
 # By hand. Compute: 6 FLOPs for each parameter and token, 68.24 ms. An all-reduce of S bytes among n
@@ -61,8 +62,8 @@ COMPUTE = 6 * NUM_PARAMS * NUM_TOKENS / FLOPS_PER_SECOND
 LAST_BUCKET_BYTES = 2 * (128_256 * 2048 + 2 * 2048 * 2048 + 2 * 2048 * 512 + 2 * 2048)
 WAYS = {
     "no communication": (no_communication, 0, 0, (68.24, 68.24)),
-    "per parameter": (per_parameter, NUM_TENSORS, 2 * NUM_PARAMS, (83.52, 110.31)),
-    "flat": (flat, 1, 2 * NUM_PARAMS, (80.62, 90.01)),
+    "per parameter": (backward_each, NUM_TENSORS, 2 * NUM_PARAMS, (83.52, 110.31)),
+    "flat": (backward_flat, 1, 2 * NUM_PARAMS, (80.62, 90.01)),
     "one bucket": (bucketed(float("inf")), 1, 2 * NUM_PARAMS, (80.62, 90.01)),
     "buckets of 25 MB": (bucketed(25e6), 49, LAST_BUCKET_BYTES, (70.99, 73.16)),
     "buckets of 100 MB": (bucketed(100e6), 17, LAST_BUCKET_BYTES, (70.99, 73.16)),
@@ -72,8 +73,8 @@ WAYS = {
 @pytest.mark.parametrize("num_ranks", [2, 8])
 @pytest.mark.parametrize("way", WAYS)
 def test_step_times_by_hand(way, num_ranks):
-    average, num_calls, exposed_bytes, milliseconds = WAYS[way]
-    run = on(num_ranks).run(training_by_weights, average)
+    backward, num_calls, exposed_bytes, milliseconds = WAYS[way]
+    run = on(num_ranks).run(training_by_weights, backward)
     num_exposed = 1 if way.startswith("buckets") else num_calls
     exposed = 2 * (num_ranks - 1) * num_exposed * LATENCY
     exposed += 2 * (num_ranks - 1) / num_ranks * exposed_bytes / BANDWIDTH
@@ -89,21 +90,21 @@ def test_step_times_by_hand(way, num_ranks):
         assert run.idle_seconds(rank) == pytest.approx(0, abs=1e-13)
 
 
-def small_training(comm: Comm, average: Averaging) -> list[Tensor]:
+def small_training(comm: Comm, backward: Backward) -> list[Tensor]:
     """Gradients of a real model, with the same weights but another batch on each rank."""
     torch.manual_seed(1)
     model = Transformer(random_model("tied", 1)).double()
-    batches = torch.randint(4, (comm.size, 2, 8))
-    ids = batches[comm.rank]
-    parameters = list(model.parameters())
-    average(comm, parameters, lambda: token_loss(model(ids), ids))
-    return [parameter.grad for parameter in parameters]
+    ids = torch.randint(4, (comm.size, 2, 8))[comm.rank]
+    backward(comm, model, token_loss(model(ids), ids))
+    return [parameter.grad for parameter in model.parameters()]
 
 
-@pytest.mark.parametrize("average", [per_parameter, bucketed(300), bucketed(float("inf"))])
-def test_gradients_are_summed(average):
+@pytest.mark.parametrize(
+    "backward", [backward_each, backward_flat, bucketed(300), bucketed(float("inf"))]
+)
+def test_gradients_are_summed(backward):
     alone = VirtualCluster(3).run(small_training, no_communication).results
-    for gradients in VirtualCluster(3).run(small_training, average).results:
+    for gradients in VirtualCluster(3).run(small_training, backward).results:
         for index, gradient in enumerate(gradients):
             torch.testing.assert_close(gradient, sum(each[index] for each in alone))
 
@@ -120,12 +121,3 @@ def test_an_unused_weight_deadlocks_the_ranks_that_wait_for_its_gradient():
 
     with pytest.raises(RuntimeError, match=r"deadlock: rank 0 has returned; rank 1 waits in all_"):
         VirtualCluster(2).run(step)
-
-
-def test_a_slower_link_between_nodes_exposes_what_was_hidden():
-    slow = Link(latency_seconds=LATENCY, bandwidth_bytes_per_second=25e9)
-    network = Network(inside=LINK, between=slow, devices_per_node=2)
-    cluster = VirtualCluster(4, network=network, flops_per_second=FLOPS_PER_SECOND)
-    run = cluster.run(training_by_weights, bucketed(25e6))
-    assert run.exposed_seconds() > 0.05
-    assert run.step_seconds == pytest.approx(run.compute_seconds() + run.exposed_seconds())

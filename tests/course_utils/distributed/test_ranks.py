@@ -19,14 +19,13 @@ from torch import nn
 
 from course_utils.distributed import (
     Comm,
-    CommError,
-    DeadlockError,
-    MismatchError,
     RankError,
     TimeLimitError,
     VirtualCluster,
     run_ranks,
 )
+from tests.course_utils.distributed import failing_steps
+from tests.course_utils.distributed.failing_steps import FAILURES, skips
 from tests.notebooks.filling import ROOT
 
 OPEN_FILE = sys.stderr
@@ -35,9 +34,11 @@ OPEN_FILE = sys.stderr
 @pytest.fixture(autouse=True)
 def as_in_a_notebook() -> Iterator[None]:
     """Pickle functions of this file by value, like those of a notebook: no process imports them."""
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    for module in (sys.modules[__name__], failing_steps):
+        cloudpickle.register_pickle_by_value(module)
     yield
-    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    for module in (sys.modules[__name__], failing_steps):
+        cloudpickle.unregister_pickle_by_value(module)
 
 
 @pytest.fixture(autouse=True)
@@ -130,39 +131,15 @@ def test_processes_agree_with_the_virtual_cluster(capfd):
     assert not torch.equal(real[0]["tensors"][4], real[1]["tensors"][4])
 
 
-def skips(comm: Comm, folder: Path) -> None:
-    note(folder, os.getpid())
-    if comm.rank != 1:
-        comm.all_reduce(torch.ones(64, 64))
+def noting(function: Callable[[Comm], object]) -> Callable[[Comm, Path], object]:
+    """A step that leaves a note of its process."""
 
+    def step(comm: Comm, folder: Path) -> object:
+        note(folder, os.getpid())
+        return function(comm)
 
-def all_receive_first(comm: Comm, folder: Path) -> None:
-    note(folder, os.getpid())
-    comm.receive(torch.ones(2), 1 - comm.rank)
-
-
-def all_send_first(comm: Comm, folder: Path) -> None:
-    comm.send(torch.ones(2), 1 - comm.rank)
-
-
-def other_shape(comm: Comm, folder: Path) -> None:
-    note(folder, os.getpid())
-    comm.all_reduce(torch.ones(3 + comm.rank))
-
-
-def other_dtype(comm: Comm, folder: Path) -> None:
-    """Equal sizes in bytes, so that gloo goes through and gives nonsense."""
-    comm.all_reduce(torch.ones(3, dtype=torch.int32 if comm.rank else torch.float32))
-
-
-def other_order(comm: Comm, folder: Path) -> None:
-    pair = [torch.ones(300), torch.ones(5)]
-    for x in pair if comm.rank == 0 else reversed(pair):
-        comm.all_reduce(x)
-
-
-def does_not_wait(comm: Comm, folder: Path) -> None:
-    comm.all_reduce(torch.ones(3), async_op=True)
+    step.__name__ = function.__name__
+    return step
 
 
 def raises(comm: Comm, folder: Path) -> None:
@@ -217,22 +194,7 @@ def returns_a_generator(comm: Comm, folder: Path) -> Iterator[int]:
 
 
 NAMED: list[tuple[Callable[[Comm, Path], object], type[Exception], str]] = [
-    (
-        skips,
-        DeadlockError,
-        "deadlock: rank 0 waits in all_reduce #0 of (64, 64) float32; rank 1 has returned",
-    ),
-    (all_receive_first, DeadlockError, "rank 1 waits in receive #0 of (2,) float32 from rank 0"),
-    (all_send_first, DeadlockError, "rank 0 waits in send #0 of (2,) float32 to rank 1"),
-    (
-        other_shape,
-        MismatchError,
-        "mismatch in collective #0: rank 0 calls all_reduce of (3,) float32, and rank 1 "
-        "all_reduce of (4,) float32",
-    ),
-    (other_dtype, MismatchError, "of (3,) float32, and rank 1 all_reduce of (3,) int32"),
-    (other_order, MismatchError, "of (300,) float32, and rank 1 all_reduce of (5,) float32"),
-    (does_not_wait, CommError, "returned and did not wait for all_reduce #0 of (3,) float32"),
+    *((noting(function), error, words) for function, error, words in FAILURES),
     (raises, RankError, "rank 1 raised IndexError after barrier #0: list index out of range"),
     (leaves, RankError, "rank 1 ended with status 3 while it runs after barrier #0"),
     (kills_itself, RankError, "rank 1 was killed by SIGKILL while it runs after barrier #0"),

@@ -16,7 +16,7 @@ from course_utils.formulas.serving import (
     speculation,
     weights_read,
 )
-from course_utils.instruments import count_bytes, count_flops, fake_tensors
+from course_utils.instruments import count_bytes, fake_tensors
 from course_utils.reference import Transformer
 from course_utils.reference.cached_block import KVCache, decode_step
 
@@ -47,18 +47,22 @@ def test_experts_that_a_batch_reads(tokens, wanted):
     assert expected_experts(8, 2, tokens) == wanted
 
 
+SMALL = ModelConfig(
+    num_layers=2, hidden_size=32, num_heads=4, num_kv_heads=2, ffn_size=56, vocab_size=64
+)
+
+
 def test_weights_and_flops_of_a_step_as_counted():
     """The embedding's rows are read and are no part of what is read whole."""
-    sizes = ModelConfig(
-        num_layers=2, hidden_size=32, num_heads=4, num_kv_heads=2, ffn_size=56, vocab_size=64
-    )
     with fake_tensors(), torch.no_grad():
-        model = Transformer(sizes, dtype=torch.bfloat16)
+        model = Transformer(SMALL, dtype=torch.bfloat16)
         cache = KVCache(model, 3, 20)
         cache.length = 9
         ids = torch.zeros(3, dtype=torch.long)
         moved = count_bytes(lambda: decode_step(model, ids, cache), weights=model.parameters())
-    assert moved.of("weights").read_bytes == 2 * (weights_read(sizes, 3) + 3 * 32)
+    assert moved.of("weights").read_bytes == 2 * (weights_read(SMALL, 3) + 3 * 32)
+    products = weights_read(SMALL, 3) - parameters(SMALL)["norms"]
+    assert moved.flops == 3 * (2 * products + 4 * 2 * 4 * 8 * 10)
 
 
 def test_experts_that_nobody_chose_are_not_read():
@@ -95,17 +99,3 @@ def test_first_choices_come_first():
     wanted = {"dropped": 3, "lost_tokens": 1, "empty_places": 0}
     assert capacity_losses(choices, 3, 1) == wanted
     assert capacity_losses(choices, 3, 3)["dropped"] == 0
-
-
-def test_flops_of_a_step_are_those_of_its_products():
-    sizes = ModelConfig(
-        num_layers=2, hidden_size=32, num_heads=4, num_kv_heads=2, ffn_size=56, vocab_size=64
-    )
-    model = Transformer(sizes)
-    cache = KVCache(model, 1, 20)
-    cache.length = 9
-    with torch.no_grad():
-        counted = count_flops(lambda: decode_step(model, torch.tensor([0]), cache)).forward_flops
-    norms = parameters(sizes)["norms"]
-    per_token = 2 * (weights_read(sizes, 1) - norms) + 4 * 2 * 4 * 8 * 10
-    assert counted == per_token

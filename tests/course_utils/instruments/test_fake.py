@@ -26,16 +26,6 @@ def test_converting_a_module_inside_is_rejected_with_advice():
     assert ref
 
 
-def test_a_module_whose_conversion_works_is_counted_correctly():
-    """Whether it works depends on torch's cache: either way no wrong number comes out."""
-    try:
-        with fake_tensors():
-            layer, x = nn.Linear(3, 5).to(torch.bfloat16), torch.ones(2, 3, dtype=torch.bfloat16)
-            assert count_saved_bytes(lambda: layer(x), layer).total_bytes == 2 * 3 * 2
-    except ValueError as error:
-        assert "give the dtype when you build it" in str(error)
-
-
 def test_mixing_real_and_fake_tensors_is_rejected():
     real = nn.Linear(3, 5)
     with pytest.raises(ValueError, match="real and fake tensors meet"), fake_tensors():

@@ -31,11 +31,6 @@ def test_real_and_meta_tensors_count_alike(device):
     assert count_flops(lambda: a @ b) == (210, 420)
 
 
-def test_largest_products_cost_no_memory():
-    a = torch.empty(2**20, 2**14, device="meta")
-    assert count_flops(lambda: a @ a.t()).forward_flops == 2 * 2**20 * 2**14 * 2**20
-
-
 def test_flash_attention_on_the_cpu_is_counted_and_its_backward_recomputes_the_scores():
     # 4 b a s^2 d = 4 * 2 * 8 * 32 * 32 * 8 forward; five products backward instead of four
     q = torch.randn(2, 8, 32, 8, requires_grad=True)

@@ -95,45 +95,37 @@ def test_a_step_by_hand():
     ]
 
 
-def test_requests_replay_the_live_bytes():
-    trace = trace_memory(*training(random_model("grouped", 1)), num_steps=2)
-    live, levels = {}, []
-    for number, num_bytes in trace.requests():
+@pytest.fixture(scope="module")
+def two_steps() -> MemoryTrace:
+    return trace_memory(*training(random_model("grouped", 1)), num_steps=2)
+
+
+def test_requests_replay_the_live_bytes(two_steps):
+    """In order and by their numbers: as sizes of storages, and as a script of whole numbers."""
+    live, levels, blocks = {}, [], []
+    every = zip(
+        two_steps.requests(), two_steps.script(), two_steps.request_operations(), strict=True
+    )
+    for (number, num_bytes), request, at in every:
+        each = two_steps.storages[number]
         if num_bytes is None:
             del live[number]
+            assert (blocks[-request - 1], at) == (number, each.died)
         else:
-            assert num_bytes > 0
+            assert (request, at) == (num_bytes, each.born)
             live[number] = num_bytes
+            blocks.append(number)
         levels.append(sum(live.values()))
-    assert max(levels) == trace.peak_bytes
-    outliving = (each.storage_bytes for each in trace.storages if each.died is None)
+    assert max(levels) == two_steps.peak_bytes
+    outliving = (each.storage_bytes for each in two_steps.storages if each.died is None)
     assert levels[-1] == sum(outliving)
 
 
-def test_the_script_is_the_requests_as_whole_numbers():
-    trace = trace_memory(*training(random_model("grouped", 1)), num_steps=2)
-    blocks: list[int] = []
-    for request, (number, num_bytes) in zip(trace.script(), trace.requests(), strict=True):
-        if num_bytes is None:
-            assert blocks[-request - 1] == number
-        else:
-            assert request == num_bytes
-            blocks.append(number)
-
-
-def test_requests_come_at_births_and_deaths():
-    trace = trace_memory(*training(random_model("grouped", 1)), num_steps=2)
-    for at, (number, num_bytes) in zip(trace.request_operations(), trace.requests(), strict=True):
-        each = trace.storages[number]
-        assert at == (each.died if num_bytes is None else each.born)
-
-
-def test_live_bytes_are_those_of_the_storages():
-    trace = trace_memory(*training(random_model("grouped", 1)), num_steps=2)
-    for operation in range(trace.num_operations + 1):
-        live = trace.storages_at(operation)
-        assert sum(each.storage_bytes for each in live) == trace.total_bytes[operation]
-        assert sum(trace.live_at(operation).values()) == trace.total_bytes[operation]
+def test_live_bytes_are_those_of_the_storages(two_steps):
+    for operation in range(two_steps.num_operations + 1):
+        live = sum(each.storage_bytes for each in two_steps.storages_at(operation))
+        assert live == two_steps.total_bytes[operation]
+        assert live == sum(two_steps.live_at(operation).values())
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from course_utils.configs import preset
 from course_utils.instruments import Traffic, count_bytes, count_flops, fake_tensors
 from course_utils.reference import Transformer
 from tests.random_models import ORDINARY_KINDS, random_model
@@ -52,28 +51,6 @@ def test_training_reads_each_weight_twice_and_looked_up_rows_once(kind, seed, si
     rows = min(ids.numel(), model.vocab_size) * model.hidden_size
     assert moved.of("weights") == Traffic(2 * (2 * (num_params - table) + rows), 0)
     assert moved.flops == sum(flops)
-
-
-def test_the_largest_models_cost_no_memory():
-    with fake_tensors():
-        built = Transformer(preset("Llama-3-8B"), dtype=torch.bfloat16)
-        ids = torch.zeros(1, 1, dtype=torch.long)
-        moved = count_bytes(lambda: built(ids), weights=built.parameters())
-    elements = 8_030_261_248 - 128_256 * 4096 + 4096
-    assert moved.of("weights") == Traffic(2 * elements, 0)
-    assert 0.9 < moved.intensity < 1.1  # a multiply and an add for each weight of two bytes
-
-
-def test_what_is_fused_moves_less():
-    x = torch.randn(8, 512)
-    largest = x.amax(-1, keepdim=True)
-    assert shares(lambda: torch.softmax(x, -1), x) == [("_softmax", 2)]
-    assert shares(lambda: F.gelu(x), x) == [("gelu", 2)]
-    assert shares(lambda: (x - largest).exp().neg(), x) == [
-        ("sub", 2 + 1 / 512),
-        ("exp", 2),
-        ("neg", 2),
-    ]
 
 
 def test_views_and_allocations_move_nothing():

@@ -52,14 +52,6 @@ def test_a_product_in_tiles_moves_what_a_pencil_says(block):
     assert machine.peak_elements == 4 * block**2
 
 
-def test_a_ragged_product():
-    a, b = torch.randn(5, 7).double(), torch.randn(7, 4).double()
-    c, machine = torch.zeros(5, 4).double(), TwoLevelMemory()
-    product(machine, *map(machine.slow, (a, b, c)), 3)
-    assert torch.allclose(c, a @ b)
-    assert machine.loaded_elements == 35 * 2 + 28 * 2
-
-
 def test_two_tiles_of_one_memory_take_room_once():
     machine = TwoLevelMemory()
     tile = machine.load(machine.slow(arange(4, 6)))

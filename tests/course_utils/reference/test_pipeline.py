@@ -1,7 +1,6 @@
 """Pipelines with real tensors: what the simulator says, action by action; torch's own orders."""
 
 import functools
-from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -21,7 +20,7 @@ from course_utils.distributed import (
     Network,
     VirtualCluster,
 )
-from course_utils.instruments import PassSeconds, PipelineRun, simulate_pipeline
+from course_utils.instruments import PassSeconds, simulate_pipeline
 from course_utils.reference.pipeline_schedules import (
     gpipe,
     interleaved,
@@ -29,19 +28,10 @@ from course_utils.reference.pipeline_schedules import (
     zero_bubble,
 )
 from course_utils.reference.pipeline_stage import run_stage
+from tests.course_utils.instruments.test_pipeline import LOOP, V, flights, halves
 
 HIDDEN, ROWS = 8, 4
 FLOPS_OF_A_PRODUCT = 2 * ROWS * HIDDEN**2
-
-
-def halves(num_chunks: int) -> PassSeconds:
-    """F, I and W of a whole stage take a second each."""
-    share = Fraction(1, num_chunks)
-    return PassSeconds(forward=share, input_gradient=share, weight_gradient=share)
-
-
-def flights(run: PipelineRun) -> list[float]:
-    return [run.in_flight(stage) for stage in run.stages]
 
 
 # The second instrument: real tensors on the virtual cluster, a product each second.
@@ -178,7 +168,6 @@ def order_of(kind: Any, placement: Placement, num_micro_batches: int) -> list[li
     ]
 
 
-LOOP, V = Placement(4, 2), Placement(4, 2, is_v=True)
 TORCH = [
     (schedules.ScheduleGPipe, Placement(4), {4: (9, 4), 8: (9, 8), 16: (9, 16)}),
     (schedules.ScheduleLoopedBFS, LOOP, {4: (4.5, 4), 8: (4.5, 8), 16: (4.5, 16)}),

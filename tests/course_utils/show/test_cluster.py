@@ -2,7 +2,6 @@
 
 import pytest
 
-from course_utils import colours
 from course_utils.distributed import ClusterRun, Event
 from course_utils.show import cluster_timeline, cluster_timelines
 from course_utils.show.cluster import MAX_ROWS
@@ -57,15 +56,6 @@ def test_an_axis_that_ends_before_the_step_says_how_long_the_step_is():
     ]
     assert [ax.get_xlim()[1] for ax in axes] == [pytest.approx(5.05), pytest.approx(20.2)]
     assert [text.get_text() for ax in axes for text in ax.texts] == ["10.00 ms →"]
-
-
-def test_colours_are_those_of_the_course():
-    legend = cluster_timeline(OVERLAPPED).figure.legends[0]
-    shown = [patch.get_facecolor() for patch in legend.get_patches()]
-    expected = [colours.COMPUTE, colours.COMMUNICATION, colours.IDLE]
-    for colour in expected:
-        rgb = tuple(int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
-        assert any(each[:3] == pytest.approx(rgb) for each in shown)
 
 
 def test_many_idle_ranks():

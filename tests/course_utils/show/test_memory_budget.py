@@ -35,17 +35,6 @@ def test_recomputation_helps_only_with_activations():
     assert "140.7 with full" in caption
 
 
-def test_materialised_attention_costs_more():
-    fused, materialised = (
-        training_memory(
-            "Llama-3.2-1B", seq_len=4096, recipe="bf16", **(DEFAULTS | {"attention": kind})
-        )
-        for kind in ("fused", "written out")
-    )
-    assert fused.caption != materialised.caption
-    assert fused.png() != materialised.png()
-
-
 def test_the_axis_stands_still_and_a_bar_that_leaves_it_says_how_long_it_is():
     small, large = (
         training_memory(model, seq_len=32_768, recipe="bf16", **DEFAULTS).figure.axes[0]

@@ -6,12 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from course_utils import colours
 from course_utils.configs import RunConfig, precision, preset
 from course_utils.instruments import MemoryTrace, fake_tensors, trace_memory
 from course_utils.reference import Training
 from course_utils.show import births_and_deaths, memory_timeline, memory_timelines
-from course_utils.show.memory_over_time import COLOURS, MAX_COLUMNS, format_bytes
+from course_utils.show.memory_over_time import MAX_COLUMNS, format_bytes
 from tests.course_utils.show.texts import overlapping_texts
 from tests.random_models import random_model
 
@@ -119,13 +118,6 @@ def test_the_legend_names_categories_of_any_trace(llama):
         names = [each.get_text() for each in memory_timelines(traces).figure.legends[0].get_texts()]
         assert ("optimizer states" in names) is has_states
         assert "gradients" in names
-
-
-def test_categories_have_the_colours_of_the_course(small):
-    assert set(COLOURS) == set(small.live_bytes)
-    assert COLOURS["activations"] == colours.ACTIVATIONS
-    labels = memory_timeline(small).figure.axes[0].get_legend().get_texts()
-    assert [text.get_text() for text in labels] == [each.replace("_", " ") for each in COLOURS]
 
 
 def test_bars_are_as_thick_as_their_bytes_and_as_long_as_their_lifetimes(llama):

@@ -2,7 +2,6 @@
 
 import pytest
 
-from course_utils import colours
 from course_utils.show import memory_against_flops, recomputation_over_length
 from tests.course_utils.show.texts import overlapping_texts
 
@@ -49,11 +48,6 @@ def test_the_axis_stands_still_for_every_model():
         for kind in ("fused", "written out, dropout")
     }
     assert len(limits) == 1
-
-
-def test_activations_have_their_colour():
-    picture = memory_against_flops(POINTS)
-    assert {line.get_color() for line in picture.figure.axes[0].lines} == {colours.ACTIVATIONS}
 
 
 def test_without_recomputation_there_is_one_line():

@@ -115,17 +115,8 @@ def cluster(tmp_path):
         return process
 
     file = tmp_path / "scheduler.json"
-    start(
-        DASK,
-        "scheduler",
-        "--no-dashboard",
-        "--scheduler-file",
-        str(file),
-        "--host",
-        "127.0.0.1",
-        "--port",
-        "0",
-    )
+    place = ("--scheduler-file", str(file), "--host", "127.0.0.1", "--port", "0")
+    start(DASK, "scheduler", "--no-dashboard", *place)
     deadline = time.monotonic() + 120
     while not file.exists():
         assert time.monotonic() < deadline

@@ -1,25 +1,19 @@
 """How the gradebook learns a unit, and where it does not follow by itself."""
 
-import nbformat
 import pytest
 
 from autograder.grading import command
 from autograder.grading.errors import GradingError
 from autograder.grading.release.__main__ import main as release
 from autograder.grading.run.run import Run
-from tests.autograder.grading.changing import cells, put, scores, without
+from tests.autograder.grading.changing import cells, put, scores, whole, without
 from tests.autograder.grading.small import UNIT, InThisProcess, generated, small
 from tests.needs import SANDBOX, needs
-from tests.notebooks.filling import ROOT, composite, solved
+from tests.notebooks.filling import composite, solved
 
-__all__ = ["generated", "small"]
+__all__ = ["generated", "small", "whole"]
 
 LEFT_OUT = "u00-state-gib"
-
-
-@pytest.fixture(scope="module")
-def whole():
-    return nbformat.read(ROOT / "solutions" / UNIT / f"{UNIT}.ipynb", as_version=4)
 
 
 @pytest.fixture

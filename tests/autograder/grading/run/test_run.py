@@ -10,12 +10,10 @@ import sqlite3
 import subprocess
 from concurrent.futures import Future
 from dataclasses import replace
-from datetime import datetime, timedelta
 from functools import partial
 
 import nbformat
 import pytest
-from nbgrader.api import Gradebook
 
 from autograder import catalogue
 from autograder.checking.lookup import check_of
@@ -26,7 +24,7 @@ from autograder.grading.run import referee, run, submission
 from autograder.grading.run.run import Run
 from autograder.grading.run.session import Limits
 from autograder.grading.sandbox import bubblewrap
-from tests.autograder.grading.conftest import NOON
+from tests.autograder.grading.changing import give, opened, scores, waiting
 from tests.autograder.grading.small import UNIT, InThisProcess, generated, small
 from tests.needs import ROOT, SANDBOX, require
 from tests.notebooks.filling import composite, solved
@@ -60,10 +58,6 @@ def graded(graded_once, tmp_path, monkeypatch):
 
 def names(results):
     return [result.student for result in results]
-
-
-def opened(small):
-    return Gradebook(f"sqlite:///{small.root / 'gradebook.db'}", "efficient_llm_training")
 
 
 def sentence(small, **options):
@@ -159,40 +153,10 @@ def test_what_people_wrote_survives_and_is_flagged_where_the_answers_changed(gra
         assert notebook.comments[0].manual_comment == "well done"
 
 
-def test_a_penalty_comes_with_a_deadline_and_goes_with_an_extension(graded):
-    config = graded.root / "nbgrader_config.py"
-    config.write_text(config.read_text() + 'c.LateSubmissionPlugin.penalty_method = "zero"\n')
-    due = datetime.strptime(NOON, "%Y-%m-%d %H:%M:%S.%f %Z") - timedelta(hours=2)
-    with opened(graded) as book:
-        book.update_or_create_assignment(UNIT, duedate=due)
-    assert names(graded.grade()) == CLASS
-    with opened(graded) as book:
-        late = book.find_submission(UNIT, "s002")
-        points = late.late_submission_penalty
-        assert points == late.score > 0
-        text = next(each for each in late.notebooks[0].grades if each.name == "u00-view")
-        text.manual_score = 1.0
-        book.db.commit()
-    assert names(graded.grade()) == []
-    with opened(graded) as book:
-        late = book.find_submission(UNIT, "s002")
-        assert late.late_submission_penalty == late.score > points, "what a person gave is late too"
-        book.grant_extension(UNIT, "s002", hours=3)
-    assert names(graded.grade()) == ["s002"]
-    with opened(graded) as book:
-        assert not book.find_submission(UNIT, "s002").late_submission_penalty
-
-
-def test_a_check_that_fails_by_itself_is_nobodys_fault(graded, monkeypatch, capsys):
-    def fails(*_):
-        raise ZeroDivisionError("in a judge")
-
+def test_a_check_that_fails_by_itself_is_nobodys_fault(graded, monkeypatch, break_check, capsys):
     before = {result.student: result for result in graded.grade(again=True)}
     broken = before["s002"].verdicts[0].exercise
-    check = replace(check_of(broken), judge=fails)
-    monkeypatch.setattr(
-        referee, "check_of", lambda name: check if name == broken else check_of(name)
-    )
+    break_check(broken)
     assert command.main([UNIT, "--exercise", broken], graded.root) == 0
     said = capsys.readouterr().out
     why = f"{broken}: Not judged: the check itself failed with ZeroDivisionError."
@@ -205,52 +169,48 @@ def test_a_check_that_fails_by_itself_is_nobodys_fault(graded, monkeypatch, caps
 
 
 def waiting_cells(course, student):
-    with opened(course) as book:
-        grades = book.find_submission_notebook(UNIT, UNIT, student).grades
-        return {each.name for each in grades if each.needs_manual_grade}
+    return {cell for who, cell in waiting(course) if who == student}
 
 
-def points_in_gradebook(course, student):
-    with opened(course) as book:
-        grades = book.find_submission_notebook(UNIT, UNIT, student).grades
-        return {each.name: each.score for each in grades}
+@pytest.fixture
+def break_check(monkeypatch):
+    """A function that lets the check of an exercise fail by itself."""
 
-
-def test_an_exercise_whose_check_fails_waits_alone(graded, monkeypatch, tmp_path):
     def fails(*_):
         raise ZeroDivisionError("in a judge")
 
+    def of(exercise):
+        check = replace(check_of(exercise), judge=fails)
+        monkeypatch.setattr(
+            referee, "check_of", lambda name: check if name == exercise else check_of(name)
+        )
+
+    return of
+
+
+def test_an_exercise_whose_check_fails_waits_alone(graded, break_check, tmp_path):
     (text,) = waiting_cells(graded, "s002")
-    before = points_in_gradebook(graded, "s002")
+    before = scores(graded, "s002")
     broken = "u00-state-gib"
     cell = catalogue.exercise(broken).graded_cell
-    check = replace(check_of(broken), judge=fails)
-    monkeypatch.setattr(
-        referee, "check_of", lambda name: check if name == broken else check_of(name)
-    )
+    break_check(broken)
     (result,) = graded.grade(students=("s002",), again=True)
     assert result.unjudged == (broken,)
     assert result.state == "needs a human"
     assert not result.needs_human
     assert waiting_cells(graded, "s002") == {text, cell}
-    assert points_in_gradebook(graded, "s002") == before | {cell: 0.0}
+    assert scores(graded, "s002") == before | {broken: 0.0}
     page = graded.files()[f"s002/{UNIT}/{UNIT}.ipynb"].decode()
     assert f"**A person will look at this:** {broken}: Not judged: the check itself" in page
     with opened(graded) as book:
         CanvasExporter(to=str(tmp_path / "canvas.csv")).export(book)
         worth = book.find_submission(UNIT, "s002").score
-        (grade,) = (
-            each
-            for each in book.find_submission_notebook(UNIT, UNIT, "s002").grades
-            if each.name == cell
-        )
-        grade.manual_score, grade.needs_manual_grade = 0.5, False
-        book.db.commit()
+    give(graded, "s002", cell, 0.5)
     rows = (tmp_path / "canvas.csv").read_text().splitlines()
     assert any("s002" in row and f"{worth:g}" in row for row in rows)
     graded.grade(students=("s002",), again=True)
     assert waiting_cells(graded, "s002") == {text}, "a person has judged this very answer"
-    assert points_in_gradebook(graded, "s002") == before | {cell: 0.5}
+    assert scores(graded, "s002") == before | {broken: 0.5}
 
 
 def test_a_check_that_cannot_make_its_cases_stops_the_run(small, monkeypatch):

@@ -209,14 +209,23 @@ def test_a_summary_has_its_mark_and_a_table_its_space():
     assert "list-item" not in markdown2html("`<summary>`")
 
 
-def test_the_configuration_has_them_used(monkeypatch):
+@pytest.fixture
+def page_of(monkeypatch):
+    """A function that gives the page of a cell, as nbgrader is configured, and its resources."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     config = PyFileConfigLoader("nbgrader_config.py", path=str(ROOT)).load_config()
     exporter = HTMLExporter(config=config, template_name="classic")
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("<svg onload=x>")])
-    page, resources = exporter.from_notebook_node(
-        notebook, resources={"student": "<b>", "first_name": "O'Neil", "last_name": None}
-    )
+
+    def of(cell, **resources):
+        notebook = nbformat.v4.new_notebook(cells=[cell])
+        return exporter.from_notebook_node(notebook, resources=resources)
+
+    return of
+
+
+def test_the_configuration_has_them_used(page_of):
+    names = {"student": "<b>", "first_name": "O'Neil", "last_name": None}
+    page, resources = page_of(nbformat.v4.new_markdown_cell("<svg onload=x>"), **names)
     assert "<svg onload" not in page
     assert (resources["student"], resources["first_name"]) == ("&lt;b&gt;", "O&#x27;Neil")
 
@@ -226,12 +235,8 @@ HOSTILE = '<a class="modal-backdrop" style="top: 0" id="x" href="https://example
 
 @pytest.mark.parametrize("metadata", [{}, {"raw_mimetype": "text/html"}, {"format": "text/html"}])
 @pytest.mark.parametrize("kind", ["raw", "markdown"])
-def test_no_cell_lays_itself_over_the_page(kind, metadata, monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    config = PyFileConfigLoader("nbgrader_config.py", path=str(ROOT)).load_config()
-    cell = getattr(nbformat.v4, f"new_{kind}_cell")(HOSTILE, metadata=metadata)
-    notebook = nbformat.v4.new_notebook(cells=[cell])
-    page, _ = HTMLExporter(config=config, template_name="classic").from_notebook_node(notebook)
+def test_no_cell_lays_itself_over_the_page(kind, metadata, page_of):
+    page, _ = page_of(getattr(nbformat.v4, f"new_{kind}_cell")(HOSTILE, metadata=metadata))
     body = page[page.index("<body") :]
     tags = re.findall(r"<\w[^>]*>", body)
     assert "all" in body
