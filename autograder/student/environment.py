@@ -11,17 +11,19 @@ pip's cache has kept of the downloads.
 import fcntl
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 from autograder.commands import ROOT, CommandError, say
-from autograder.student.reasons import AGAIN, SPACE, explain
+from autograder.student.reasons import AGAIN, FULL, SPACE, explain
 
 # The log is that of the last step, in full, and what one command at a time locks.
 STAMP, LOG = ".venv/stamp", ".venv.log"
 # The course, with its requirements.txt; the dev extra holds what only authors and CI need.
 TARGETS = {"student": ".", "dev": ".[dev]"}
+FEW_BYTES = 2**24  # a disk with fewer is full
 # Set by the Makefile where the user named a Python, which then counts. Else the environment keeps
 # its own: starting the course with another one is no reason to install everything again.
 NAMED = "COURSE_PYTHON_NAMED"
@@ -98,7 +100,9 @@ def call(root: Path, *command: str) -> None:
     ours = {"PIP_USER": "0", "PIP_LOG": f"{root}/{LOG}"}
     environ = {"PIP_RETRIES": "2", **environ_of(root), **ours}
     if subprocess.call(command, cwd=root, env=environ, stdin=subprocess.DEVNULL):
-        raise CommandError(explain((root / LOG).read_text(errors="replace")))
+        free = shutil.disk_usage(root).free  # venv does not say what stopped it
+        log = FULL if free < FEW_BYTES else (root / LOG).read_text(errors="replace")
+        raise CommandError(explain(log))
 
 
 def environ_of(root: Path) -> dict[str, str]:

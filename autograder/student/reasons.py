@@ -11,13 +11,14 @@ SYSTEMS = (
     "glibc 2.28 or newer on x86_64 or aarch64: name another Python, as in "
     "`make lab PYTHON=python3.12`, or another index, or see docs/places.md."
 )
+FULL = "No space left on device"
 # Words in pip's log, and what they mean; the first that is found.
 FAILURES = {
     r"(?:fetch URL \w+://|host.')(?:[^/@]*@)?([^/:']+)": "{} does not answer: check the network, "
     "a proxy, the index's address (PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, pip.conf), or leave it out.",
     r"No matching distribution found for (\S+)": "No package index that pip asked has {} for this "
     f"Python and platform. {SYSTEMS}",
-    r"No space left on device": f"The disk is full, or that of TMPDIR. {SPACE}: make room.",
+    FULL: f"The disk is full, or that of TMPDIR. {SPACE}: make room.",
     "": "Making .venv failed, see the lines above: fix that.",
 }
 AGAIN = "Run the same command again and it goes on from there."

@@ -210,6 +210,14 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(
     assert said.count("\n") == 1
 
 
+def test_a_full_disk_is_named_where_the_program_that_failed_does_not_say_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "FEW_BYTES", 2**62)
+    with pytest.raises(CommandError, match="The disk is full"):
+        environment.call(tmp_path, sys.executable, "-c", "raise SystemExit(1)")
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
