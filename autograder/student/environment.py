@@ -11,17 +11,19 @@ pip's cache has kept of the downloads.
 import fcntl
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 from autograder.commands import ROOT, CommandError, say
-from autograder.student.reasons import AGAIN, SPACE, complaint, explain
+from autograder.student.reasons import AGAIN, FULL, SPACE, explain
 
 # The log is that of the last step, in full, and what one command at a time locks.
 STAMP, LOG = ".venv/stamp", ".venv.log"
 # The course, with its requirements.txt; the dev extra holds what only authors and CI need.
 TARGETS = {"student": ".", "dev": ".[dev]"}
+FEW_BYTES = 2**24  # a disk with fewer is full
 # Set by the Makefile where the user named a Python, which then counts. Else the environment keeps
 # its own: starting the course with another one is no reason to install everything again.
 NAMED = "COURSE_PYTHON_NAMED"
@@ -35,39 +37,35 @@ def python_of(root: Path) -> str:
     return f"{root}/.venv/bin/python"
 
 
-def place_of(root: Path) -> list[str]:
-    """Where the environment is, and its Python's version; nothing if that does not start."""
+def stamp_of(root: Path, profile: str) -> list[str]:
+    """What an environment is made from: its place, its Python's version, the pins, the profile."""
     command = [python_of(root), "-ISc", "import sys; print('%d.%d' % sys.version_info[:2])"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        return [str(root), done.stdout.strip()]
-    except OSError:
-        return []
-
-
-def pins_of(root: Path) -> str:
-    """A hash of what says which packages the environment has."""
+        version = done.stdout.strip()
+    except OSError:  # there is none, or it does not start
+        version = "none"
     texts = [(root / name).read_bytes() for name in ("requirements.txt", "pyproject.toml")]
-    return hashlib.sha256(b"\0".join(texts)).hexdigest()
+    return [str(root), version, hashlib.sha256(b"\0".join(texts)).hexdigest(), profile]
 
 
 def write_stamp(root: Path, profile: str) -> None:
     """Record what the environment is made from, once it is complete."""
-    lines = [*place_of(root), pins_of(root), profile]
-    (root / STAMP).write_bytes(os.fsencode("\n".join(lines)))
+    (root / STAMP).write_bytes(os.fsencode("\n".join(stamp_of(root, profile))))
 
 
 def read_stamp(root: Path) -> list[str]:
-    """Pins and profile of a complete environment, if it is in its place and has its Python."""
-    stamp, place = root / STAMP, place_of(root)
+    """What a complete environment was made from, if it is in its place and has its Python."""
+    stamp, here = root / STAMP, stamp_of(root, "")[:2]
     lines = os.fsdecode(stamp.read_bytes()).split("\n") if stamp.is_file() else []
-    is_right = NAMED not in os.environ or place[1:] == ["{}.{}".format(*sys.version_info)]
-    return lines[2:] if is_right and lines[:2] == place else []
+    is_right = NAMED not in os.environ or here[1] == "{}.{}".format(*sys.version_info)
+    return lines if is_right and lines[:2] == here else []
 
 
 def is_ready(root: Path, profile: str) -> bool:
     """Whether it can be used as it is; the author's profile contains the student's."""
-    return read_stamp(root) in ([pins_of(root), profile], [pins_of(root), "dev"])
+    wanted = stamp_of(root, profile)
+    return read_stamp(root) in (wanted, [*wanted[:3], "dev"])
 
 
 def ensure(root: Path, profile: str) -> None:
@@ -84,8 +82,6 @@ def ensure(root: Path, profile: str) -> None:
 def make(root: Path, profile: str) -> None:
     """Bring a usable environment up to date; make any other anew."""
     made_of = read_stamp(root)
-    if not made_of and (why := complaint()):
-        raise CommandError(why)
     (root / STAMP).unlink(missing_ok=True)
     if not made_of:
         say(f"Making the environment in .venv: there is none that can be used. {SPACE}.")
@@ -104,7 +100,9 @@ def call(root: Path, *command: str) -> None:
     ours = {"PIP_USER": "0", "PIP_LOG": f"{root}/{LOG}"}
     environ = {"PIP_RETRIES": "2", **environ_of(root), **ours}
     if subprocess.call(command, cwd=root, env=environ, stdin=subprocess.DEVNULL):
-        raise CommandError(explain((root / LOG).read_text(errors="replace")))
+        free = shutil.disk_usage(root).free  # venv does not say what stopped it
+        log = FULL if free < FEW_BYTES else (root / LOG).read_text(errors="replace")
+        raise CommandError(explain(log))
 
 
 def environ_of(root: Path) -> dict[str, str]:

@@ -66,8 +66,12 @@ def browser_found() -> bool:
         return False
 
 
-def use_settings(profile: str) -> None:
+def use_settings(root: Path, profile: str) -> None:
     """Put our Jupyter settings before the user's own, for this process and its kernels."""
+    if not os.access(os.environ.get("HOME", ""), os.W_OK):
+        home = root / "work" / ".home"  # Jupyter, IPython and matplotlib keep files there
+        home.mkdir(parents=True, exist_ok=True)
+        os.environ["HOME"] = str(home)
     paths = [str(SETTINGS / profile), os.environ.get("JUPYTER_CONFIG_PATH")]
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, paths))
 
@@ -147,7 +151,7 @@ def serve(root: Path, profile: str, page: str, port: int | None, farewell: str =
         port: The port to use if it is free; None for the usual one.
         farewell: What is said when it has stopped, in place of where the notebooks are.
     """
-    use_settings(profile)
+    use_settings(root, profile)
     if there := address_of_running(root_of(root, profile), page):
         say("JupyterLab runs on this folder already: open it there, or stop it with Ctrl-C first.")
         say(there)

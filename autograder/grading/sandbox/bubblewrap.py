@@ -86,7 +86,7 @@ def sandboxed() -> Launcher:
     launcher = Launcher(tuple(_bubblewrap_command()), COURSE, _python_in_sandbox())
     try:
         exit_code, said = _trial(launcher)
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         raise SandboxUnavailableError(_refusal("bubblewrap is not installed")) from None
     except subprocess.TimeoutExpired:
         raise SandboxUnavailableError(_refusal("bubblewrap does not answer")) from None
@@ -108,6 +108,7 @@ def _trial(launcher: Launcher) -> tuple[int, str]:
 
     Raises:
         FileNotFoundError: If there is no bubblewrap.
+        PermissionError: If this user may not start it.
         subprocess.TimeoutExpired: If it comes to no end.
     """
     command = (*launcher.wrapper, launcher.python, "-c", "")

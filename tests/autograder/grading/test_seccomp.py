@@ -104,9 +104,11 @@ FIRST = (
 )
 
 
-@pytest.mark.parametrize("name", [name for name in FIRST if number(name) >= 0])
+@pytest.mark.parametrize("name", FIRST)
 @pytest.mark.parametrize("descriptor", [DESCRIPTOR, DESCRIPTOR + HIGH_HALF])
 def test_no_call_takes_the_socket(name, descriptor):
+    if number(name) < 0:
+        pytest.skip("processors of other kinds lack some calls")
     assert in_child(called, number(name), descriptor, 7, 1) == (errno.EPERM, b"")
 
 

@@ -146,7 +146,9 @@ def test_a_python_that_was_named_replaces_another(
     project: Path, steps: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(environment, "place_of", lambda root: [str(root), "3.5"])
+        patch.setattr(
+            environment, "stamp_of", lambda root, _: [str(root), "3.5", "pins", "student"]
+        )
         ensure(project, "student")
         assert is_ready(project, "student")  # whichever Python runs this
         patch.setenv(NAMED, "yes")
@@ -198,18 +200,6 @@ def test_two_at_once_install_once(
 # --- Failures are explained in one sentence -------------------------------------------------------
 
 
-def test_a_machine_without_packages_is_refused_before_anything_is_touched(
-    project: Path, steps: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ensure(project, "student")
-    monkeypatch.setattr(environment, "complaint", lambda: "not here")
-    monkeypatch.setattr(environment, "place_of", lambda root: [str(root), "3.5"])
-    with pytest.raises(CommandError, match="not here"):
-        ensure(project, "student")
-    monkeypatch.undo()
-    assert is_ready(project, "student")
-
-
 def test_a_folder_that_cannot_be_written_is_one_sentence(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -218,6 +208,14 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(
     said = capsys.readouterr().err
     assert "a project/.venv.log" in said
     assert said.count("\n") == 1
+
+
+def test_a_full_disk_is_named_where_the_program_that_failed_does_not_say_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "FEW_BYTES", 2**62)
+    with pytest.raises(CommandError, match="The disk is full"):
+        environment.call(tmp_path, sys.executable, "-c", "raise SystemExit(1)")
 
 
 @pytest.mark.parametrize(

@@ -63,10 +63,22 @@ def test_an_author_gets_the_text_master(root: Path) -> None:
         launch.author_page(root, "9")
 
 
-def test_our_settings_come_before_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_our_settings_come_before_the_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("JUPYTER_CONFIG_PATH", "/theirs")
-    launch.use_settings("student")
+    launch.use_settings(tmp_path, "student")
     assert os.environ["JUPYTER_CONFIG_PATH"] == f"{launch.SETTINGS / 'student'}{os.pathsep}/theirs"
+
+
+def test_a_home_that_cannot_be_written_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", "")
+    for home, used in ((tmp_path, tmp_path), ("/nowhere", tmp_path / "work" / ".home")):
+        monkeypatch.setenv("HOME", str(home))
+        launch.use_settings(tmp_path, "student")
+        assert os.environ["HOME"] == str(used)
 
 
 def test_without_a_display_no_browser_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
