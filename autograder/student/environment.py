@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 from autograder.commands import ROOT, CommandError, say
-from autograder.student.reasons import AGAIN, FULL, SPACE, explain
+from autograder.student.reasons import AGAIN, FULL, SPACE, complaint, explain
 
 # The log is that of the last step, in full, and what one command at a time locks.
 STAMP, LOG = ".venv/stamp", ".venv.log"
@@ -82,6 +82,8 @@ def ensure(root: Path, profile: str) -> None:
 def make(root: Path, profile: str) -> None:
     """Bring a usable environment up to date; make any other anew."""
     made_of = read_stamp(root)
+    if not made_of and (why := complaint()):
+        raise CommandError(why)
     (root / STAMP).unlink(missing_ok=True)
     if not made_of:
         say(f"Making the environment in .venv: there is none that can be used. {SPACE}.")

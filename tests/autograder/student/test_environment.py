@@ -200,6 +200,18 @@ def test_two_at_once_install_once(
 # --- Failures are explained in one sentence -------------------------------------------------------
 
 
+def test_a_machine_without_packages_is_refused_before_anything_is_touched(
+    project: Path, steps: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ensure(project, "student")
+    with monkeypatch.context() as patch:
+        patch.setattr(environment, "complaint", lambda: "not here")
+        patch.setattr(environment, "read_stamp", lambda root: [])
+        with pytest.raises(CommandError, match="not here"):
+            ensure(project, "student")
+    assert is_ready(project, "student")
+
+
 def test_a_folder_that_cannot_be_written_is_one_sentence(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

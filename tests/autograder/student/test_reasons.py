@@ -1,19 +1,77 @@
-"""Why pip failed is said in one sentence."""
+"""Where the pins have no packages is said in one sentence, and so is why pip failed."""
 
+import importlib.util
+import platform
+import sys
 import tomllib
 
 import pytest
 
 from autograder.__main__ import WANTED
 from autograder.commands import ROOT
-from autograder.student.reasons import explain
+from autograder.student.reasons import NEWEST, TORCH, complaint, explain
+
+MAC = "macOS-{}-{}-64bit"
+LINUX = "Linux-6.1.0-13-amd64-{}-with-{}"
 
 
-def test_where_the_pins_have_packages_is_said() -> None:
-    assert "\ntorch==2.13.0\n" in (ROOT / "requirements.txt").read_text("utf-8")
+def on(monkeypatch: pytest.MonkeyPatch, here: str, python: tuple[int, ...] = (3, 12, 1)) -> str:
+    """What is said on a machine."""
+    monkeypatch.setattr(platform, "platform", lambda: here)
+    monkeypatch.setattr(sys, "version_info", python)
+    return complaint()
+
+
+@pytest.mark.parametrize(
+    "here",
+    [
+        *(LINUX.format(processor, "glibc2.28") for processor in ("x86_64", "aarch64")),
+        *(LINUX.format("x86_64", f"glibc{version}") for version in ("2.31", "2.41")),
+        "Linux-5.15.90.1-microsoft-standard-WSL2-x86_64-with-glibc2.35",
+        *(MAC.format(version, "arm64-arm") for version in ("14.0", "14.6.1", "26.1")),
+    ],
+)
+def test_where_the_pins_have_packages(monkeypatch: pytest.MonkeyPatch, here: str) -> None:
+    for minor in range(11, 15):
+        assert on(monkeypatch, here, (3, minor, 1)) == ""
+
+
+def test_this_machine_is_one_of_them() -> None:
+    assert complaint() == ""
+
+
+@pytest.mark.parametrize(
+    "here",
+    [
+        MAC.format("14.1", "x86_64-i386"),
+        MAC.format("13.6", "arm64-arm"),
+        LINUX.format("i686", "glibc2.31"),
+        LINUX.format("x86_64", "glibc2.27"),
+        LINUX.format("x86_64", "glibc2.4"),
+        LINUX.format("x86_64", "musl"),
+    ],
+)
+def test_where_they_have_none(monkeypatch: pytest.MonkeyPatch, here: str) -> None:
+    said = on(monkeypatch, here)
+    assert f", and this is {here}: name another Python" in said
+    assert "in its container" in said
+    assert "\n" not in said
+
+
+def test_a_python_without_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = platform.platform()
+    said = on(monkeypatch, here, (3, 15, 0))
+    assert "needs Python 3.11 to 3.14, and this is Python 3.15: name another" in said
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    assert "sudo apt install python3.12-venv`" in on(monkeypatch, here)
+
+
+def test_the_table_is_that_of_the_pins(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert f"\ntorch=={TORCH}\n" in (ROOT / "requirements.txt").read_text("utf-8")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert project["requires-python"] == ">={}.{}".format(*WANTED)
-    assert "needs Python {}.{} to 3.14, on macOS 14 ".format(*WANTED) in explain(NOT_FOUND)
+    said = on(monkeypatch, "", (4, 0, 0))
+    assert "Python {}.{} to {}.{},".format(*WANTED, *NEWEST) in said
 
 
 RETRY = (
