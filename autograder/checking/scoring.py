@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from autograder.checking import bounded_call, uses_reference
-from autograder.checking.answer_result import AnswerResult, JudgedCase, WhenAskedAgain
+from autograder.checking.answer_result import AnswerResult
 from autograder.checking.call_memory import CallMemory
 from autograder.checking.case_objects import case_in_words
 from autograder.checking.exercise_check import Case, Check
+from autograder.checking.judged_case import JudgedCase, WhenAskedAgain
 from autograder.checking.plain_data import Plain, describe
 from autograder.checking.single_thread import one_thread
 from autograder.checking.time_limit import LIMIT_SECONDS

@@ -4,6 +4,8 @@ Conventions: in a ring, each of d ranks sends and receives ``2 (d - 1) / d`` of 
 backward pass takes 4 FLOPs per parameter and token. Left out: latency, attention, and the last
 gradients, after which there is nothing left to compute.
 
+    >>> ring_all_reduce_bytes(1024, 4)
+    Fraction(1536, 1)
     >>> min_hiding_tokens(1024, 4, 2, 64, 512)
     6
 
@@ -13,6 +15,18 @@ parameters, which cancels, and leaves out the bytes of an element.
 
 from fractions import Fraction
 from math import ceil
+
+
+def ring_all_reduce_bytes(num_bytes: int, num_ranks: int) -> Fraction:
+    """Bytes that each rank of a ring sends to sum a tensor: ``2 (d - 1) / d`` of its own.
+
+    A fraction, since the tensor may be cut into unequal parts: then it is the mean of the ranks.
+
+    Args:
+        num_bytes: Of the tensor.
+        num_ranks: Ranks d that have one each.
+    """
+    return Fraction(2 * (num_ranks - 1), num_ranks) * num_bytes
 
 
 def min_hiding_tokens(
@@ -33,7 +47,7 @@ def min_hiding_tokens(
         bytes_per_second: Of a link in each direction.
         flops_per_second: Achieved by one device.
     """
-    sent_bytes = Fraction(2 * (num_ranks - 1), num_ranks) * num_params * bytes_per_element
+    sent_bytes = ring_all_reduce_bytes(num_params * bytes_per_element, num_ranks)
     flops_per_token = 4 * num_params
     return ceil(sent_bytes / bytes_per_second * flops_per_second / flops_per_token)
 

@@ -52,7 +52,12 @@ def step_sent_bytes(
         stage: From 0 to 3.
         num_micro_batches: Micro-batches m of a rank in the step.
         element_bytes: Of a weight and of a gradient.
+
+    Raises:
+        ValueError: If there is no such stage.
     """
+    if stage not in range(4):
+        raise ValueError(f"wanted a stage from 0 to 3, got {stage}")
     rounds = (2, 2, num_micro_batches + 1, 3 * num_micro_batches)[stage]
     return rounds * (num_ranks - 1) * (num_params // num_ranks) * element_bytes
 

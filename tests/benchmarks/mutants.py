@@ -21,7 +21,7 @@ from multiprocessing import get_context
 from typing import Any
 
 from autograder import catalogue
-from autograder.checking.answer_result import CONSTANT, PENCIL
+from autograder.checking.hint_choice import CONSTANT, PENCIL
 from autograder.checking.judges import NEARLY_A_COUNT, NEARLY_A_NUMBER
 from autograder.checking.lookup import check_of, practice_check_of
 from autograder.checking.scoring import score_answer

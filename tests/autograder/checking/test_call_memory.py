@@ -2,9 +2,9 @@
 
 import pytest
 
-from autograder.checking.answer_result import PENCIL, REMEMBERS, TWO_ANSWERS
 from autograder.checking.call_memory import CallMemory
 from autograder.checking.exercise_check import Check
+from autograder.checking.hint_choice import PENCIL, REMEMBERS, TWO_ANSWERS
 from autograder.checking.judges import ValueJudge
 from autograder.checking.scoring import score_answer
 from tests.answer_bank import make

@@ -45,6 +45,8 @@ def test_padding_is_kept_like_a_part():
 @pytest.mark.parametrize(("stage", "rounds"), [(0, 2), (1, 2), (2, 6), (3, 15)])
 def test_sent_bytes_with_five_micro_batches(stage, rounds):
     assert step_sent_bytes(1000, 4, stage, 5, 2) == 1500 * rounds
+    with pytest.raises(ValueError, match="from 0 to 3, got -1"):
+        step_sent_bytes(1000, 4, -1, 5, 2)
 
 
 # 2 bytes · 7/8 · 400e12 / (2 · 200e9) = 1,750; with 7 · 10 µs more, at 4,096² numbers, 2,585.

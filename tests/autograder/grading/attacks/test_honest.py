@@ -3,7 +3,7 @@
 import nbformat
 import pytest
 
-from autograder.checking.answer_result import REMEMBERS
+from autograder.checking.hint_choice import REMEMBERS
 from autograder.grading.run import submission
 from tests.autograder.grading.attacks.bank import AVAILABILITY, FORMULA
 from tests.autograder.grading.attacks.test_attacks import FULL, HONEST, SEEDS, graded
