@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from nbgrader.api import Gradebook
 
-from autograder.student.submit import WorkFolder
+from autograder.student.work_folder import WorkFolder
 from tests.autograder.grading.warm_nbgrader import nbgrader
 from tests.notebooks.filling import ROOT, filled, solved
 from tests.running import MEASURED

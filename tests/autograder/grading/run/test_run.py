@@ -22,7 +22,7 @@ from autograder.grading.errors import GradingError
 from autograder.grading.report.lms_csv import CanvasExporter
 from autograder.grading.run import referee, run, submission
 from autograder.grading.run.run import Run
-from autograder.grading.run.session import Limits
+from autograder.grading.run.submission_limits import Limits
 from autograder.grading.sandbox import bubblewrap
 from tests.autograder.grading.changing import give, opened, scores, waiting
 from tests.autograder.grading.small import UNIT, InThisProcess, generated, small
