@@ -31,8 +31,12 @@ COMMANDS = {
         "make .venv and work/, and start nothing",
     ),
     "lab": ("student", ["-m autograder.student.launch lab"], "open JupyterLab on your work folder"),
-    "submit": ("student", ["-m autograder.student.submit submit"], "check a unit and hand it in"),
-    "fresh": ("student", ["-m autograder.student.submit fresh"], "get a unit or a cell anew"),
+    "submit": (
+        "student",
+        ["-m autograder.student.work_folder submit"],
+        "check a unit and hand it in",
+    ),
+    "fresh": ("student", ["-m autograder.student.work_folder fresh"], "get a unit or a cell anew"),
     "practice": ("student", ["-m autograder.student.practice"], "new sizes for what you passed"),
     "author": (
         "dev",

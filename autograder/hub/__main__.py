@@ -8,7 +8,7 @@ from pathlib import Path
 from autograder.commands import ROOT, CommandError
 from autograder.hub import doctor, install, settings, start
 from autograder.student.practice import practise, print_what_is_new
-from autograder.student.submit import WorkFolder, print_what_is_kept, unit_and_cell
+from autograder.student.work_folder import WorkFolder, print_what_is_kept, unit_and_cell
 
 EXCHANGE = Path("/srv/nbgrader/exchange")
 

@@ -2,8 +2,8 @@
 
 A student sees `work/` and nbgrader's *Validate* button; an author sees the repository, with all of
 nbgrader and with jupytext, which opens text masters as notebooks. The difference lies in two small
-folders of Jupyter settings beside this file, put first on Jupyter's own search path; neither the
-user's settings nor the environment change. An author's files are saved only on request: Jupyter
+folders of Jupyter settings in `autograder/jupyter`, put first on Jupyter's own search path; neither
+the user's settings nor the environment change. An author's files are saved only on request: Jupyter
 cannot tell a text master from a module, opens both as notebooks, and its autosave would write a
 notebook's header into the module.
 
@@ -25,10 +25,10 @@ import zmq
 
 from autograder.commands import ROOT, CommandError, find_unit, port_number, say, units_in
 from autograder.startup import skip_slow_imports
+from autograder.student.missing_units import copy_missing_units
 from autograder.student.outdated import outdated_units
-from autograder.student.work_folder import copy_missing_units
 
-SETTINGS = Path(__file__).resolve().parent / "jupyter"
+SETTINGS = Path(__file__).resolve().parents[1] / "jupyter"
 DEFAULT_PORT = 8888
 PORTS_TRIED = 50
 

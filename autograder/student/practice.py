@@ -12,7 +12,7 @@ from pathlib import Path
 from autograder import catalogue, practice_files, progress_file
 from autograder.catalogue import Exercise
 from autograder.commands import ROOT, CommandError, find_unit
-from autograder.student.submit import unit_and_cell
+from autograder.student.work_folder import unit_and_cell
 
 
 def practise(root: Path, work: Path, wanted: str, exercise: str = "") -> list[Exercise]:

@@ -1,58 +1,190 @@
-"""Copy what is missing into the student's own folder, `work/`.
+"""Hand in a notebook, or repair one: `make submit` and `make fresh`.
 
-It comes from `notebooks/`. What exists in `work/` is never touched, because it is somebody's work.
-Each file appears whole or not at all; what was interrupted goes on at the next call.
-
-    copy_missing_units(Path("notebooks"), Path("work"))  # ["01_transformer_flops"]
+Nothing is lost: a notebook that is replaced is kept in the folder `before` beside it.
 """
 
-import os
+import argparse
+import contextlib
+import re
 import shutil
-from collections.abc import Iterator
+import sys
+from datetime import datetime
 from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
 
 from autograder import progress_file
-from autograder.commands import CommandError, units_in
-from autograder.files import replacing
+from autograder.cells import cell_key, is_solution
+from autograder.commands import ROOT, CommandError, find_unit
+from autograder.files import replacing, write_whole
+from autograder.student import inspection, merge_answers
 
 
-def copy_missing_units(notebooks: Path, work: Path) -> list[str]:
-    """Copy what the work folder lacks of the released units; overwrite nothing.
+class WorkFolder:
+    """A student's work folder, and the releases that it came from."""
 
-    Returns:
-        What was copied: the names of whole units, and "unit/file" for single files.
+    def __init__(self, root: Path = ROOT, work: Path | None = None) -> None:
+        """Take the root folder of the course, and the student's where it is elsewhere."""
+        self.root, self.work = root, work or root / "work"
 
-    Raises:
-        CommandError: If the work folder cannot be written.
-    """
+    def submit(self, wanted: str) -> Path:
+        """Write the file to hand in, if the notebook is saved, complete and of this unit.
+
+        Args:
+            wanted: The unit's folder name or number.
+
+        Raises:
+            CommandError: If it is not; the message says what to do.
+        """
+        unit = find_unit(self.root / "notebooks", wanted)
+        fresh, mine = self._release(unit), _read(self._notebook(unit))
+        inspection.refuse_other_unit(unit, fresh, mine)
+        inspection.refuse_missing_cells(unit, fresh, mine)
+        self._refuse_unsaved(unit, mine)
+        handed_in = merge_answers.merge_answers(mine, fresh)
+        for line in inspection.report(unit, handed_in, fresh, self._checked()):
+            print(line)
+        for line in inspection.remarks(mine, fresh):
+            print(f"Note: {line}")
+        path = self.work / "hand_in" / f"{unit}.ipynb"
+        write_whole(path, nbformat.writes(handed_in))
+        return path
+
+    def fresh(self, wanted: str, cell: str = "") -> Path | None:
+        """Replace a notebook by a fresh one with the answers in it, or reset one cell.
+
+        Args:
+            wanted: The unit's folder name or number.
+            cell: Id of the one cell to reset; empty for a whole fresh notebook.
+
+        Returns:
+            Where the old notebook is kept, or None if there was none.
+        """
+        unit = find_unit(self.root / "notebooks", wanted)
+        path, release = self._notebook(unit), self._release(unit)
+        repaired = self._repaired(path, release, cell)
+        kept = self._keep(path) if path.exists() else None
+        write_whole(path, nbformat.writes(repaired))
+        return kept
+
+    def _repaired(self, path: Path, release: NotebookNode, cell: str) -> NotebookNode:
+        try:
+            mine = _read(path)
+        except CommandError:  # no notebook to reset one cell in: make a whole fresh one
+            mine, cell = nbformat.v4.new_notebook(), ""
+        if cell:
+            try:
+                return merge_answers.with_cell_reset(mine, release, cell)
+            except KeyError as error:
+                raise CommandError(f"Nothing was changed: {error.args[0]}") from None
+        spare = self._spare_answers(path, release)
+        for line in inspection.rescues(mine, release, spare):
+            print(line)
+        return merge_answers.merge_answers(mine, release, spare)
+
+    def _spare_answers(self, path: Path, release: NotebookNode) -> dict[str, str]:
+        """Answers for cells that a notebook lacks: from other files, then from the checks."""
+        stubs = {cell_key(cell): cell.source for cell in release.cells}
+        handed_in = (self.work / "hand_in").glob(path.name)
+        others = [file for file in (*handed_in, *path.parent.rglob("*.ipynb")) if file != path]
+        spare: dict[str, str] = {}
+        for file in sorted(others, key=lambda file: file.stat().st_mtime):
+            with contextlib.suppress(CommandError):
+                cells = filter(is_solution, _read(file).cells)
+                texts = {cell_key(cell): cell.source for cell in cells}
+                spare |= {name: text for name, text in texts.items() if text != stubs.get(name)}
+        sources = {name: entry.get("source", "") for name, entry in self._checked().items()}
+        return spare | {name: source.rstrip("\n") for name, source in sources.items() if source}
+
+    def _keep(self, path: Path) -> Path:
+        kept = path.parent / "before" / f"{path.stem}-{datetime.now():%Y%m%d-%H%M%S-%f}.ipynb"
+        kept.parent.mkdir(exist_ok=True)
+        with replacing(kept) as copy:  # the notebook stays until the new one is written
+            shutil.copy2(path, copy)
+        return kept
+
+    def _notebook(self, unit: str) -> Path:
+        return self.work / unit / f"{unit}.ipynb"
+
+    def _release(self, unit: str) -> NotebookNode:
+        return _read(self.root / "notebooks" / unit / f"{unit}.ipynb")
+
+    def _checked(self) -> dict[str, dict[str, Any]]:
+        """The entries of the last checks; none where there was no check."""
+        path = self.work / progress_file.NAME
+        return dict(progress_file.read(path)["exercises"]) if path.exists() else {}
+
+    def _refuse_unsaved(self, unit: str, mine: NotebookNode) -> None:
+        """Stop if an answer was checked after the last save and is not in the file."""
+        saved = datetime.fromtimestamp(self._notebook(unit).stat().st_mtime).isoformat()
+        sources = {cell_key(cell): cell.source for cell in mine.cells}
+        for name, entry in self._checked().items():
+            is_later = entry.get("checked", "") > saved  # both in local time, in the same form
+            source = entry.get("source", "").strip()
+            if name in sources and is_later and source not in sources[name]:
+                raise CommandError(
+                    f"The notebook is not saved: your answer to {name} was checked at "
+                    f"{entry['checked'][11:16]}, after the last save. Save it (Ctrl-S) and run "
+                    f"`make submit UNIT={unit}` again."
+                )
+
+
+def _read(path: Path) -> NotebookNode:
     try:
-        work.mkdir(parents=True, exist_ok=True)
-        progress_file.create(work)
-        return [name for unit in units_in(notebooks) for name in _completed(unit, work / unit.name)]
-    except OSError as error:
+        notebook: NotebookNode = nbformat.reads(path.read_text("utf-8-sig"), as_version=4)
+        return notebook
+    except FileNotFoundError:
         raise CommandError(
-            f"Your notebooks go into the folder {work}, which cannot be written ({error}): "
-            "move away what is in its place, or fix its permissions, and run the command again."
-        ) from error
+            f"{path} is not there. `make fresh UNIT={path.stem}` creates it."
+        ) from None
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
+        raise CommandError(
+            f"{path} is damaged: it is not a complete notebook. `make fresh UNIT={path.stem}` "
+            "makes a new one and keeps the damaged file."
+        ) from None
 
 
-def _completed(unit: Path, target: Path) -> Iterator[str]:
-    is_new = not target.exists()
-    for file in files_in(unit):
-        if not os.path.lexists(target / file):
-            copy_file(unit / file, target / file)
-            yield from [] if is_new else [f"{unit.name}/{file}"]
-    yield from [unit.name] if is_new else []
+def unit_and_cell(unit: str, cell: str) -> tuple[str, str]:
+    """Unit and cell; a cell's id alone, as ``u00-state-gib``, names its unit too."""
+    if not cell and re.fullmatch(r"u\d\d-.+", unit):
+        return unit[1:3], unit
+    return unit, cell
 
 
-def files_in(unit: Path) -> list[Path]:
-    """Relative paths of a unit's files, without hidden ones such as an editor's checkpoints."""
-    inside = (file.relative_to(unit) for file in unit.rglob("*") if file.is_file())
-    return sorted(file for file in inside if not any(part.startswith(".") for part in file.parts))
+def print_what_is_kept(kept: Path | None) -> None:
+    """Say where the notebook is that a fresh one has replaced."""
+    old = f"the old notebook is kept: {kept}" if kept else "there was no old notebook."
+    print(f"Done; {old}")
+    print("If it is open in JupyterLab: File, Reload Notebook from Disk.")
 
 
-def copy_file(source: Path, target: Path) -> None:
-    """Copy only the content: a write-protected release must be editable in `work/`."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(target) as copy:
-        shutil.copyfile(source, copy)
+def main(arguments: list[str] | None = None) -> int:
+    """Run `submit` or `fresh`, and say what happened; 0 if all went well."""
+    parser = argparse.ArgumentParser(prog="make", description=__doc__)
+    parser.add_argument("command", choices=("submit", "fresh"))
+    parser.add_argument("unit", nargs="?", default="")
+    parser.add_argument("cell", nargs="?", default="")
+    options = parser.parse_args(arguments)
+    try:
+        if options.command == "submit":
+            print(f"Ready to hand in: {WorkFolder().submit(options.unit)}")
+        else:
+            print_what_is_kept(WorkFolder().fresh(*unit_and_cell(options.unit, options.cell)))
+    except CommandError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        print(
+            f"Nothing was changed: {error.strerror}{where}. Make room, or let the work folder be "
+            "written, and run the same command again.",
+            file=sys.stderr,
+        )
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from autograder.grading.run.run import Options, Run, configuration
-from tests.autograder.grading.conftest import Course
+from tests.autograder.grading.course_folder import Course
 from tests.autograder.grading.end_to_end.test_stock_nbgrader import BY_PLUGIN
 from tests.autograder.grading.small import Small, generated
 from tests.needs import SANDBOX, needs

@@ -14,7 +14,7 @@ import nbformat
 import pytest
 
 from autograder import catalogue
-from tests.autograder.grading.conftest import Course
+from tests.autograder.grading.course_folder import Course
 from tests.needs import SANDBOX, require
 from tests.notebooks.filling import UNITS, answer_banks_of, composite, solved
 

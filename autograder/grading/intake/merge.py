@@ -64,10 +64,10 @@ def merge(raw: bytes | None, fresh: NotebookNode, others: Sequence[NotebookNode]
     if reason := submission.foreign():
         return Merged(deepcopy(fresh), tuple(odd), (reason,), is_foreign=True)
     merged = merge_answers(submission.answers(), given)
-    told = (*odd, *submission.remarks()), tuple(submission.lost_answers())
+    remarks, lost = (*odd, *submission.remarks()), tuple(submission.lost_answers())
     if given is fresh:
-        return Merged(merged, *told)
-    return Merged(_carried_over(merged, given, fresh), *told, given=given)
+        return Merged(merged, remarks, lost)
+    return Merged(_carried_over(merged, given, fresh), remarks, lost, given=given)
 
 
 def is_added(cell: NotebookNode) -> bool:

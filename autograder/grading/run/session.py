@@ -6,36 +6,19 @@ else is lost.
 
 import time
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
 
 from autograder.checking.plain_data import Plain
-from autograder.checking.time_limit import LIMIT_SECONDS
+from autograder.grading.run.submission_limits import (
+    MAX_CPU_SECONDS,
+    MAX_PROCESSES,
+    WALL_TIME_FACTOR,
+    Limits,
+)
 from autograder.grading.sandbox import framing
 from autograder.grading.sandbox.client import Client, Conversation, GoneError
 from autograder.grading.sandbox.framing import Reply
 from autograder.grading.sandbox.subprocess_fallback import SubprocessFallback
-
-WALL_TIME_FACTOR = 4  # how many times its processor time a request may take by the clock
-MAX_PROCESSES = 8
-MAX_CPU_SECONDS = 900.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """How long the code of one submission may take.
-
-    Attributes:
-        cell_seconds: Processor time of a cell.
-        answer_seconds: Processor time of an answer in one case.
-        child_seconds: Processor time of all that its process starts.
-        total_seconds: Time by the clock of all cells and answers together.
-    """
-
-    cell_seconds: float = 60.0
-    answer_seconds: float = LIMIT_SECONDS
-    child_seconds: float = 60.0
-    total_seconds: float = 900.0
 
 
 class Session:

@@ -23,7 +23,8 @@ from autograder.grading.errors import GradingError, SandboxGoneError
 from autograder.grading.result import REMARKS_CELL, SubmissionResult
 from autograder.grading.run import bounded_process, referee
 from autograder.grading.run.notebook_plan import questions
-from autograder.grading.run.session import Limits, Session
+from autograder.grading.run.session import Session
+from autograder.grading.run.submission_limits import Limits
 from autograder.grading.sandbox import process_sandbox
 from autograder.grading.sandbox.client import Client
 from autograder.grading.sandbox.subprocess_fallback import SubprocessFallback

@@ -20,7 +20,7 @@ from autograder.grading.run import submission
 from autograder.grading.run.notebook_plan import questions
 from autograder.grading.run.run import Run
 from autograder.grading.shown import outputs
-from tests.autograder.grading.conftest import NOON
+from tests.autograder.grading.course_folder import NOON
 from tests.autograder.grading.small import UNIT, InThisProcess, Small
 from tests.notebooks.filling import ROOT, solved
 

@@ -16,7 +16,7 @@ import pytest
 from autograder.grading.result import SubmissionResult
 from autograder.grading.run import submission
 from autograder.grading.run.run import Options, Run, configuration
-from tests.autograder.grading.conftest import NOON, Course
+from tests.autograder.grading.course_folder import NOON, Course
 from tests.notebooks.filling import ROOT, composite, filled, solved
 
 UNIT, SEED = "00_start_here", "a secret of this test"
@@ -120,7 +120,7 @@ class InThisProcess:
         return future
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def generated(tmp_path_factory):
     """Unit 00 in a gradebook, nothing handed in."""
     course = Course(tmp_path_factory.mktemp("generated"))

@@ -5,7 +5,7 @@ import logging
 import pytest
 from nbgrader.apps.autogradeapp import AutogradeApp
 
-from tests.autograder.grading.conftest import Course
+from tests.autograder.grading.course_folder import Course
 from tests.needs import SANDBOX, needs
 from tests.notebooks.filling import UNITS
 

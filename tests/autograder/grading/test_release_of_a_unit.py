@@ -37,16 +37,13 @@ from tests.autograder.grading.changing import (
     put,
     scores,
     waiting,
-    whole,
     with_points,
     with_text,
     without,
 )
-from tests.autograder.grading.small import SEED, UNIT, Small, generated
+from tests.autograder.grading.small import SEED, UNIT, Small
 from tests.needs import SANDBOX, require
 from tests.notebooks.filling import ROOT, composite, solved
-
-__all__ = ["generated", "whole"]
 
 TEXT, MENDED, DEARER, NEW = "u00-view", "u00-four-memories", "u00-tensor-bytes", "u00-state-gib"
 OWN_CELL = "import itertools\nlist(itertools.chain([1], [2]))"

@@ -7,7 +7,7 @@ import pytest
 
 from autograder.student import launch
 from autograder.student.outdated import outdated_units
-from autograder.student.submit import WorkFolder
+from autograder.student.work_folder import WorkFolder
 from tests.notebooks.filling import ROOT, filled, solved
 
 UNIT = "00_start_here"

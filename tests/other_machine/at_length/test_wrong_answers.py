@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.other_machine.test_other_machine import differing
+from tests.other_machine.test_same_verdicts import differing
 from tests.sampling import ONE_IN
 
 PARTS = max(2, 8 // ONE_IN)

@@ -6,7 +6,8 @@ import pytest
 
 from autograder import catalogue
 from autograder.checking.lookup import practice_check_of
-from autograder.grading.run.session import Limits, Session
+from autograder.grading.run.session import Session
+from autograder.grading.run.submission_limits import Limits
 from autograder.grading.sandbox import process_sandbox
 
 PROBE = """

@@ -21,7 +21,7 @@ from autograder.checking import bounded_call, plain_data
 from autograder.checking.lookup import check_of
 from autograder.checking.verdict import Verdict
 from autograder.grading.run import submission
-from autograder.grading.run.session import Limits
+from autograder.grading.run.submission_limits import Limits
 from autograder.grading.sandbox import channel, student_process
 from autograder.grading.sandbox.student_process import StudentProcess
 from autograder.observers import rank_log

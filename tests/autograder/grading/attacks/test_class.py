@@ -19,10 +19,8 @@ import pytest
 
 from tests.autograder.grading.attacks.bank import FORMULA, WRONG
 from tests.autograder.grading.handed_in import cell_of, packed, plain
-from tests.autograder.grading.small import UNIT, Small, generated
+from tests.autograder.grading.small import UNIT, Small
 from tests.notebooks.filling import ROOT, filled, solved
-
-__all__ = ["generated"]
 
 FULL = 6.0
 STAYS_SECONDS, LATER_SECONDS = 10, 3

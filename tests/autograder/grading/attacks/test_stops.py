@@ -9,7 +9,7 @@ import pytest
 
 from autograder.grading.run import submission
 from autograder.grading.run.bounded_process import Bounds, call
-from autograder.grading.run.session import Limits
+from autograder.grading.run.submission_limits import Limits
 from autograder.grading.sandbox import framing
 from autograder.grading.sandbox.client import ForkedConversation, GoneError
 from autograder.grading.shown.outputs import MAX_BYTES

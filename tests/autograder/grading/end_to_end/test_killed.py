@@ -14,10 +14,8 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from tests.autograder.grading.small import SEED, generated, small
+from tests.autograder.grading.small import SEED
 from tests.notebooks.filling import ROOT
-
-__all__ = ["generated", "small"]
 
 NUM_KILLS = int(os.environ.get("ALL_KILLS", "3"))
 KILLS_A_ROUND = min(5, NUM_KILLS)

@@ -17,7 +17,7 @@ import nbformat
 import pytest
 
 from autograder import catalogue
-from tests.autograder.grading.conftest import NOON
+from tests.autograder.grading.course_folder import NOON
 from tests.notebooks.filling import (
     ROOT,
     UNITS,

@@ -16,10 +16,8 @@ from autograder.grading.errors import GradingError, SandboxGoneError
 from autograder.grading.run import bounded_process
 from autograder.grading.run.pool import Pool, processes, stream
 from autograder.grading.run.submission import Submission, ungraded
-from tests.autograder.grading.small import UNIT, generated, small
+from tests.autograder.grading.small import UNIT
 from tests.notebooks.filling import ROOT, answer_banks_of, expected_points
-
-__all__ = ["generated", "small"]
 
 DASK = str(Path(sys.executable).with_name("dask"))
 

@@ -12,7 +12,7 @@ import nbformat
 import pytest
 
 from autograder.grading.run.run import Options, Run, configuration
-from tests.autograder.grading.conftest import Course
+from tests.autograder.grading.course_folder import Course
 from tests.autograder.grading.end_to_end.test_nbgrader import composites
 from tests.autograder.grading.small import Small
 from tests.notebooks.filling import UNITS, composite, solved

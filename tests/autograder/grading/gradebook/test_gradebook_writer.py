@@ -16,10 +16,8 @@ from autograder.grading.gradebook.grade_key import grade_key
 from autograder.grading.gradebook.gradebook_writer import GradebookWriter
 from autograder.grading.gradebook.unit_lock import lock
 from tests.autograder.grading.changing import beside, give, hand_in, judge_by_text
-from tests.autograder.grading.small import UNIT, Small, generated, small
+from tests.autograder.grading.small import UNIT, Small
 from tests.notebooks.filling import solved
-
-__all__ = ["generated", "small"]
 
 TEXT = "u00-view"
 FORMULA = "u00-state-gib"

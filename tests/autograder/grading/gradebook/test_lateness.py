@@ -10,11 +10,9 @@ from autograder.grading import command
 from autograder.grading.gradebook.lateness import LateDays
 from autograder.grading.gradebook.submission_status import in_words
 from tests.autograder.grading.changing import give, judge_by_text, opened
-from tests.autograder.grading.conftest import NOON
-from tests.autograder.grading.small import UNIT, Small, generated, small
+from tests.autograder.grading.course_folder import NOON
+from tests.autograder.grading.small import UNIT, Small
 from tests.notebooks.filling import ROOT, solved
-
-__all__ = ["generated", "small"]
 
 # nbgrader's own use of SQLAlchemy 2.1; the rows come out complete.
 pytestmark = pytest.mark.filterwarnings("ignore:Object of type <Submitted:sqlalchemy.exc.SAWarning")

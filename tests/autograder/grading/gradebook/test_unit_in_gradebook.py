@@ -6,12 +6,10 @@ from autograder.grading import command
 from autograder.grading.errors import GradingError
 from autograder.grading.release.__main__ import main as release
 from autograder.grading.run.run import Run
-from tests.autograder.grading.changing import cells, put, scores, whole, without
-from tests.autograder.grading.small import UNIT, InThisProcess, generated, small
+from tests.autograder.grading.changing import cells, put, scores, without
+from tests.autograder.grading.small import UNIT, InThisProcess
 from tests.needs import SANDBOX, needs
 from tests.notebooks.filling import composite, solved
-
-__all__ = ["generated", "small", "whole"]
 
 LEFT_OUT = "u00-state-gib"
 

@@ -22,14 +22,12 @@ from autograder.grading.errors import GradingError
 from autograder.grading.report.lms_csv import CanvasExporter
 from autograder.grading.run import referee, run, submission
 from autograder.grading.run.run import Run
-from autograder.grading.run.session import Limits
+from autograder.grading.run.submission_limits import Limits
 from autograder.grading.sandbox import bubblewrap
 from tests.autograder.grading.changing import give, opened, scores, waiting
-from tests.autograder.grading.small import UNIT, InThisProcess, generated, small
+from tests.autograder.grading.small import UNIT, InThisProcess
 from tests.needs import ROOT, SANDBOX, require
 from tests.notebooks.filling import composite, solved
-
-__all__ = ["generated", "small"]
 
 CLONE_NEWNS = 0x20000  # a view of the mounted disks of one's own
 CLASS = ["s000", "s001", "s002"]

@@ -9,7 +9,7 @@ from traitlets.config.loader import PyFileConfigLoader
 
 from autograder import catalogue
 from autograder.grading.shown.preprocessors import ModelAnswers
-from tests.autograder.grading.conftest import Course
+from tests.autograder.grading.course_folder import Course
 from tests.needs import SANDBOX, needs
 from tests.notebooks.filling import (
     ROOT,
