@@ -169,7 +169,7 @@ def test_on_a_full_disk_nothing_is_moved(folder, command):
     code = (
         "import pathlib, resource, signal, sys\n"
         "from autograder.student import work_folder\n"
-        f"submit.WorkFolder.__init__.__defaults__ = (pathlib.Path({str(folder.root)!r}), None)\n"
+        f"work_folder.WorkFolder.__init__.__defaults__ = (pathlib.Path({str(folder.root)!r}), None)\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         f"sys.exit(work_folder.main([{command!r}, {UNIT!r}]))"
