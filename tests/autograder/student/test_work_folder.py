@@ -168,11 +168,11 @@ def test_on_a_full_disk_nothing_is_moved(folder, command):
     before = files_of(folder)
     code = (
         "import pathlib, resource, signal, sys\n"
-        "from autograder.student import work_folder\n"
-        f"work_folder.WorkFolder.__init__.__defaults__ = (pathlib.Path({str(folder.root)!r}), None)\n"
+        "from autograder.student.work_folder import WorkFolder, main\n"
+        f"WorkFolder.__init__.__defaults__ = (pathlib.Path({str(folder.root)!r}), None)\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
-        f"sys.exit(work_folder.main([{command!r}, {UNIT!r}]))"
+        f"sys.exit(main([{command!r}, {UNIT!r}]))"
     )
     done = subprocess.run(
         [sys.executable, "-B", "-c", code], capture_output=True, text=True, cwd=ROOT, check=False
