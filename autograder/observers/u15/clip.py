@@ -7,10 +7,16 @@ from torch import Tensor, nn
 from autograder.checking.fact import Case, Fact, Plain
 from autograder.checking.result_form import require_form
 from autograder.observers.after_backward import length
-from autograder.observers.on_ranks import bytes_in_calls, calls_made, cluster_of, most_calls
-from autograder.observers.replay import forged, replay
+from autograder.observers.on_ranks import bytes_in_calls, calls_made, most_calls
+from autograder.observers.replay import forged
 from autograder.observers.tools import errors_as_data, length_of, require_one_number
-from autograder.observers.u15.on_models import gradients_after, layers_of, missing, rows_of
+from autograder.observers.u15.on_models import (
+    gradients_after,
+    layers_of,
+    missing,
+    replayed,
+    rows_of,
+)
 from course_utils.distributed import Comm
 
 # PyTorch adds 1e-6 to the norm that it divides by.
@@ -52,7 +58,7 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
 
 def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Norms and gradients against those of the whole batch, and what was sent."""
-    run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
+    run, forged_calls = replayed(case, observed)
     gradients, norms = observed["gradients"], observed["norms"]
     return [
         forged(forged_calls),

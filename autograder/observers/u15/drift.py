@@ -6,10 +6,14 @@ from typing import Any
 from torch import Tensor, nn
 
 from autograder.checking.fact import Case, Fact, Plain
-from autograder.observers.on_ranks import cluster_of
-from autograder.observers.replay import replay
 from autograder.observers.tools import errors_as_data
-from autograder.observers.u15.on_models import facts_of_sums, gradients_after, layers_of, rows_of
+from autograder.observers.u15.on_models import (
+    facts_of_sums,
+    gradients_after,
+    layers_of,
+    replayed,
+    rows_of,
+)
 
 
 def model_of(case: Case) -> nn.Module:
@@ -34,10 +38,10 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
 
 def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Gradients against those of the whole batch, and the bytes of each bucket."""
-    run, _ = replay(observed["logs"], cluster_of(case["num_ranks"]))
-    sent = [each.num_bytes for each in run.communications()]
+    calls = replayed(case, observed)
+    sent = [each.num_bytes for each in calls.run.communications()]
     of_sums = facts_of_sums(
-        case,
+        calls,
         observed,
         right,
         ask_calls="How many buckets are there, with the one that is not full?",

@@ -12,6 +12,7 @@ from autograder.observers.u15.on_models import (
     fill_gradients,
     gradients_after,
     layers_of,
+    replayed,
     rows_of,
 )
 
@@ -43,7 +44,7 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
 def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Gradients against those of the whole batch, and what was sent for them."""
     of_sums = facts_of_sums(
-        case,
+        replayed(case, observed),
         observed,
         right,
         ask_missing="A gradient is None at the end. On which ranks? What belongs there?",

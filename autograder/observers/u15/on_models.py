@@ -24,7 +24,7 @@ from autograder.observers.on_ranks import (
     most_calls,
     record_on_ranks,
 )
-from autograder.observers.replay import forged, replay
+from autograder.observers.replay import Replay, forged, replay
 from autograder.observers.tools import undisturbed
 
 
@@ -83,8 +83,13 @@ WHO_ASSIGNS = (
 )
 
 
+def replayed(case: Case, observed: Plain) -> Replay:
+    """The calls of all ranks, made again."""
+    return replay(observed["logs"], cluster_of(case["num_ranks"]))
+
+
 def facts_of_sums(  # noqa: PLR0913  questions by name
-    case: Case,
+    calls: Replay,
     observed: Plain,
     right: Plain,
     *,
@@ -94,13 +99,12 @@ def facts_of_sums(  # noqa: PLR0913  questions by name
     ask_bytes: str = WHICH_TENSOR,
 ) -> list[Fact]:
     """Gradients beside those of the whole batch, and what was sent; questions of an exercise."""
-    run, forged_calls = replay(observed["logs"], cluster_of(case["num_ranks"]))
     gradients, whole = observed["gradients"], right["gradients"]
     return [
-        forged(forged_calls),
+        forged(calls.forged_calls),
         missing(gradients, whole, ask_missing),
-        calls_made(most_calls(run), ask_calls),
-        bytes_in_calls(run, ask_bytes),
+        calls_made(most_calls(calls.run), ask_calls),
+        bytes_in_calls(calls.run, ask_bytes),
         length(gradients, ask_length),
         length_on_last(gradients),
         wrong_ranks(gradients, whole),

@@ -6,7 +6,13 @@ from torch import Tensor, nn
 
 from autograder.checking.fact import Case, Fact, Plain
 from autograder.observers.tools import errors_as_data
-from autograder.observers.u15.on_models import facts_of_sums, gradients_after, layers_of, rows_of
+from autograder.observers.u15.on_models import (
+    facts_of_sums,
+    gradients_after,
+    layers_of,
+    replayed,
+    rows_of,
+)
 
 
 def model_of(case: Case) -> nn.Module:
@@ -33,7 +39,7 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
 def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Gradients against those of the mean over all rows, and what was sent."""
     of_sums = facts_of_sums(
-        case,
+        replayed(case, observed),
         observed,
         right,
         ask_calls="How often do ranks have to communicate, for one optimizer step?",

@@ -8,7 +8,13 @@ from torch import Tensor, nn
 from autograder.checking.fact import Case, Fact, Plain
 from autograder.observers.after_backward import changed_frozen, frozen, gradients_of
 from autograder.observers.tools import errors_as_data
-from autograder.observers.u15.on_models import facts_of_sums, gradients_after, layers_of, rows_of
+from autograder.observers.u15.on_models import (
+    facts_of_sums,
+    gradients_after,
+    layers_of,
+    replayed,
+    rows_of,
+)
 
 NUM_LAYERS = 4
 
@@ -57,7 +63,7 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
 def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Gradients against those of the whole batch, and what was sent for them."""
     of_sums = facts_of_sums(
-        case,
+        replayed(case, observed),
         observed,
         right,
         ask_calls="How many parameters are trained, each counted once, and how many calls do you "
