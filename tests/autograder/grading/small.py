@@ -17,6 +17,7 @@ from autograder.grading.result import SubmissionResult
 from autograder.grading.run import submission
 from autograder.grading.run.run import Options, Run, configuration
 from tests.autograder.grading.course_folder import NOON, Course
+from tests.needs import SANDBOX, require
 from tests.notebooks.filling import ROOT, composite, filled, solved
 
 UNIT, SEED = "00_start_here", "a secret of this test"
@@ -62,6 +63,8 @@ class Small:
     def grade(
         self, on_result: Callable[[SubmissionResult], object] = lambda _: None, **options
     ) -> list[SubmissionResult]:
+        if not options.get("is_unsafe"):
+            require(SANDBOX)
         run = Run(self.root, UNIT, Options(**{"jobs": 1} | options), configuration(self.root))
         return run.grade(on_result)
 

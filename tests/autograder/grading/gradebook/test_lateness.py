@@ -12,6 +12,7 @@ from autograder.grading.gradebook.submission_status import in_words
 from tests.autograder.grading.changing import give, judge_by_text, opened
 from tests.autograder.grading.course_folder import NOON
 from tests.autograder.grading.small import UNIT, Small
+from tests.needs import SANDBOX, needs
 from tests.notebooks.filling import ROOT, solved
 
 # nbgrader's own use of SQLAlchemy 2.1; the rows come out complete.
@@ -53,6 +54,7 @@ def follow_the_guide(course: Small, monkeypatch, student: str, days: int) -> Non
     exec(compile(lines.replace("days=2", f"days={days}"), "docs/instructors.md", "exec"), {})
 
 
+@needs(SANDBOX)
 def test_a_penalty_follows_points_and_extensions(course, monkeypatch, capsys):
     follow_the_guide(course, monkeypatch, "bob", 2)
     assert command.main([UNIT, "--jobs", "1"], course.root) == 0

@@ -26,7 +26,7 @@ from autograder.grading.run.submission_limits import Limits
 from autograder.grading.sandbox import bubblewrap
 from tests.autograder.grading.changing import give, opened, scores, waiting
 from tests.autograder.grading.small import UNIT, InThisProcess
-from tests.needs import ROOT, SANDBOX, require
+from tests.needs import ROOT, require
 from tests.notebooks.filling import composite, solved
 
 CLONE_NEWNS = 0x20000  # a view of the mounted disks of one's own
@@ -36,7 +36,6 @@ LATER = "2026-01-01 14:00:00.000000 UTC"
 
 @pytest.fixture(scope="module")
 def graded_once(generated, tmp_path_factory):
-    require(SANDBOX)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COURSE_GRADING_SEED", "a secret of this test")
         patch.setattr(Run, "_pool", lambda _: InThisProcess())
