@@ -6,6 +6,7 @@ and measured, so that a call costs milliseconds. Several threads may call at a t
 """
 
 import contextlib
+import gc
 import multiprocessing
 import os
 import resource
@@ -67,6 +68,9 @@ def call(function: Callable[[], bytes], bounds: Bounds) -> bytes:
         ours, theirs = multiprocessing.Pipe()
         child = os.fork()
         if child == 0:
+            # Garbage of the parent is its own: what ends it may want a lock, as SQLite does, that
+            # another thread held at the fork and nobody here will ever open.
+            gc.freeze()
             ours.close()
             _serve(theirs, function, bounds)
         theirs.close()

@@ -1,5 +1,6 @@
 """A call in a process of its own comes back, or is stopped with one clause, and leaves nothing."""
 
+import gc
 import os
 import re
 import signal
@@ -42,6 +43,25 @@ def test_a_result_comes_from_another_process_that_knows_what_its_parent_knows():
     assert (int(process) != os.getpid(), said) == (True, "[1, 2]")
     assert known == [1]
     assert call(lambda: bytes(10**6), SOME) == bytes(10**6)
+
+
+def test_what_its_parent_has_thrown_away_is_left_alone():
+    """What ends it may wait for a lock that nobody opens in the new process."""
+
+    class Statement:
+        def __init__(self):
+            self.itself, self.made_in = self, os.getpid()
+
+        def __del__(self):
+            if os.getpid() != self.made_in:
+                os._exit(1)
+
+    gc.disable()
+    Statement()
+    try:
+        assert call(lambda: bytes(gc.collect() >= 0), SOME) == bytes(1)
+    finally:
+        gc.enable()
 
 
 def test_processor_time_is_bounded():
