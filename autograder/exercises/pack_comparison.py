@@ -5,12 +5,14 @@ different numbers, and a count that is kept as a float is compared with ``==``. 
 are the same within the rounding of their numbers are one pack, and are not written again.
 """
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
 
 from autograder.checking.plain_data import Plain
-from autograder.checking.precision import is_same_number
+from autograder.checking.precision import is_same_number, tolerance
 from autograder.observers.comparing import same_numbers
 
 
@@ -36,8 +38,23 @@ def _of_items(one: dict[Any, Plain], other: dict[Any, Plain], place: str) -> str
     """The first difference of what stands under keys, which come in the same order."""
     if [*one] != [*other]:
         return f"{place}: {len(one)} items became {len(other)}, or have other names"
-    found = (difference(one[key], other[key], f"{place}.{key}".lstrip(".")) for key in one)
+    of_each = _of_column if place.rpartition(".")[2] == "numbers" else difference
+    found = (of_each(one[key], other[key], f"{place}.{key}".lstrip(".")) for key in one)
     return next(filter(None, found), "")
+
+
+def _of_column(one: Sequence[Any], other: Sequence[Any], place: str) -> str:
+    """The first difference of what a mistake gives in all cases.
+
+    A number that is nothing beside the largest is what rounding has left of terms that cancel.
+    """
+    largest = max((abs(x) for x in one if isinstance(x, float) and math.isfinite(x)), default=0.0)
+
+    def kept(column: Sequence[Any]) -> list[Any]:
+        left = tolerance() * largest
+        return [0.0 if isinstance(x, float) and abs(x) <= left else x for x in column]
+
+    return difference(kept(one), kept(other), place)
 
 
 def _is_same_tensor(one: Tensor, other: Tensor) -> bool:

@@ -365,9 +365,9 @@ def _shares(setup: Setup, ids: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def _mean_loss(setup: Setup) -> float:
+def _mean_loss(setup: Setup) -> Tensor:
     losses = [-_shares(setup, x).gather(-1, y[..., None]).log().mean() for x, y in setup.held_out]
-    return float(torch.stack(losses).mean())
+    return torch.stack(losses).mean()
 
 
 def _unit_bytes(case: Case, setup: Setup) -> int:
@@ -412,7 +412,7 @@ def measured_repair_training(**case: Any) -> dict[str, Any]:
     right = {
         "weights": [w.detach() for w in setup.model.parameters()] if setup.batches else [],
         "loss": _mean_loss(setup),
-        "confidence": confidence,
+        "confidence": torch.tensor(confidence, dtype=precision_of(case)),
         "states": states if case["scenario"] == "states" else [],
         "later_states": later if case["scenario"] == "states" else [],
         "unit_bytes": _unit_bytes(case, setup),

@@ -79,8 +79,7 @@ def _kernels(seed: int) -> Iterator[tuple[str, Kernel]]:
     """Each operator, and what runs in its place."""
     for name in itertools.chain(PRODUCTS, SUMS, ELEMENTWISE, OTHERS):
         original = torch.library.get_kernel(f"aten::{name}", "CPU")
-        reorder = _backwards_product(PRODUCTS[name]) if name in PRODUCTS else _as_it_is
-        yield name, _nudged(original, _backwards if name in SUMS else reorder, seed)
+        yield name, _nudged(original, _reordering(name), seed)
     for name in ELEMENTWISE:
         original = torch.library.get_kernel(f"aten::{name}_", "CPU")
         yield f"{name}_", _nudged_in_place(original, seed)
@@ -145,8 +144,23 @@ def nudge(result: Tensor, exact: Tensor | None, seed: int) -> None:
     result.copy_((bits + moved.to(bits.dtype)).view(result.dtype))
 
 
+def _reordering(name: str) -> Callable[..., Any]:
+    """From the arguments of an operator to those in another order; to None of one term alone."""
+    if name in PRODUCTS:
+        return _backwards_product(PRODUCTS[name])
+    if name in SUMS:
+        return _backwards
+    return _unless_it_is_one if name == "logsumexp" else _as_it_is
+
+
 def _as_it_is(args: Any) -> Any:
     return args
+
+
+def _unless_it_is_one(args: Any) -> Any:
+    """The largest term is taken out and its exponential is one, so a single term is itself."""
+    tensor, dims, *_ = args
+    return None if all(tensor.shape[dim] == 1 for dim in dims) else args
 
 
 def _backwards(args: Any) -> Any:

@@ -17,7 +17,8 @@ x, whole = torch.rand(40, 40, dtype=torch.float64), torch.randint(-9, 9, (40, 40
 results = (x @ x, x.exp(), x.softmax(0), x.sum(0), x.norm(dim=0))
 print(*[int(each.contiguous().view(torch.int64).sum()) for each in results])
 print(*[float(each.mean()) for each in results])
-print(*[float(each) for each in ((whole @ whole).trace(), whole.sum(), torch.zeros(1).exp())])
+print(*[float(each) for each in ((whole @ whole).trace(), whole.sum(), torch.zeros(1).exp())],
+      torch.equal(x[:1].logsumexp(0), x[0]))
 print(math.exp(0.3), sum([0.1] * 10), float(torch.randn(3)[0]))
 print(*[torch.equal(x @ x, x @ x), math.exp(0.0), sum([1, 2.5])])
 """

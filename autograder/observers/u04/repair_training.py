@@ -104,7 +104,7 @@ def _nothing_wrong(case: Case, right: Plain) -> dict[str, Any]:
     """What is observed of a right evaluation: of one that failed only the error is told."""
     start = state_of(Setup.of(case))
     done = {"weights": right["weights"] or start["weights"], "is_recording": case["is_recording"]}
-    return {"state": start | done, "loss": right["loss"], "peak_bytes": 0, "left_bytes": 0}
+    return {"state": start | done, "loss": right["loss"].item(), "peak_bytes": 0, "left_bytes": 0}
 
 
 def _of_training(state: Plain, start: Plain, right: Plain) -> list[Fact]:
@@ -324,5 +324,5 @@ def _is_near(got: Any, wanted: Tensor) -> bool:
     return is_same(got, wanted)
 
 
-def _is_same_number(got: Any, wanted: float) -> bool:
-    return isinstance(got, float) and abs(got - wanted) <= MEAN * max(1, abs(wanted))
+def _is_same_number(got: Any, wanted: Tensor) -> bool:
+    return isinstance(got, float) and is_same(torch.tensor(got).to(wanted), wanted, MEAN)

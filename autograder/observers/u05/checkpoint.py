@@ -22,6 +22,8 @@ from course_utils.instruments import SavedTensor, count_saved_bytes
 
 Checkpoint = Callable[..., Tensor]
 
+# The scenario in which numbers are rounded to so few bits that machines differ in them.
+MEASURED_HERE = "autocast"
 # Autocast that is switched on only after the forward pass.
 LATE = "on in backward"
 NUM_SCALES = {"two inputs": 1, "three inputs": 2, "data and a scale": 1, "a mask": 1}
@@ -149,9 +151,9 @@ def _plain(function: Checkpoint, *tensors: Tensor) -> Tensor:
 
 def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """Calls and bytes; numbers, precisions and wishes beside those without recomputation."""
-    wishes = zip(observed["wanting"], right["wanting"], strict=True)
-    if case["scenario"] == "autocast":  # rounds to so few bits that machines differ in them
+    if case["scenario"] == MEASURED_HERE:
         right = right | plain_numbers(case)
+    wishes = zip(observed["wanting"], right["wanting"], strict=True)
     return [
         Fact(
             "calls_in_forward",

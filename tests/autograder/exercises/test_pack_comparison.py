@@ -21,6 +21,7 @@ THIRD = torch.tensor([1 / 3, 1e-20, -math.inf], dtype=torch.float64)
         (THIRD.float(), THIRD.float() * (1 + 2**-22)),
         (torch.tensor([1, 2]), torch.tensor([1, 2])),
         (torch.tensor([]), torch.tensor([])),
+        ({"numbers": {"sum": [7.0, 1e-15, None]}}, {"numbers": {"sum": [7.0, 2e-15, None]}}),
     ],
 )
 def test_the_same(one, other):
@@ -38,6 +39,17 @@ def test_the_same(one, other):
         ({"a": 1, "b": 2}, {"b": 2, "a": 1}, ": 2 items became 2, or have other names"),
         ([1], [1, 2], ": 1 items became 2, or have other names"),
         ([1], (1,), ": list became tuple"),
+        (
+            {"numbers": {"sum": [7.0, 1e-3]}},
+            {"numbers": {"sum": [7.0, 2e-3]}},
+            "numbers.sum.1: 0.001 became 0.002",
+        ),
+        (
+            {"numbers": {"sum": [1e-15]}},
+            {"numbers": {"sum": [2e-15]}},
+            "numbers.sum.0: 1e-15 became 2e-15",
+        ),
+        ({"right": [7.0, 1e-15]}, {"right": [7.0, 2e-15]}, "right.1: 1e-15 became 2e-15"),
         ([THIRD], [THIRD + 1e-8], "0: another tensor"),
         ([THIRD], [THIRD.float()], "0: another tensor"),
         ([THIRD], [THIRD[:2]], "0: another tensor"),
