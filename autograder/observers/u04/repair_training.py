@@ -13,6 +13,7 @@ from torch import Tensor
 from autograder.checking.fact import Case, Fact, Plain
 from autograder.checking.plain_data import describe
 from autograder.checking.precision import tolerance
+from autograder.checking.result_form import WrongForm
 from autograder.observers.comparing import is_equal, is_nearly, is_same
 from autograder.observers.tools import errors_as_data, undisturbed
 from autograder.observers.u04.training_loop import Setup, hold, precision_of, state_of
@@ -62,7 +63,7 @@ def _observed(answer: Any, case: Case) -> dict[str, Any]:
 def _plain_result(result: Any) -> dict[str, Any]:
     if not isinstance(result, dict) or set(KEYS) - set(result):
         wanted = ", ".join(repr(key) for key in KEYS)
-        raise TypeError(f"wanted a dictionary with {wanted}, got {_in_words(result)}")
+        raise WrongForm(f"a dictionary with {wanted}", _in_words(result))
     states = list(result["states"]) if isinstance(result["states"], list | tuple) else []
     storages = [each.untyped_storage() for each in states if isinstance(each, Tensor)]
     return {

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from autograder.checking import plain_data
 from autograder.checking.fact import Case, Fact, Plain
 from autograder.checking.precision import is_same_number, tolerance
+from autograder.checking.result_form import WrongForm
 from autograder.observers.comparing import is_same
 from autograder.observers.random_numbers import uniform_numbers
 from autograder.observers.tools import errors_as_data, undisturbed
@@ -83,10 +84,10 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
 
 def _required(buffers: Any) -> list[Tensor]:
     if type(buffers) is not list:
-        raise TypeError(f"wanted a list of tensors, got {plain_data.describe(buffers)}")
+        raise WrongForm("a list of tensors", plain_data.describe(buffers))
     for each in buffers:
         if not isinstance(each, Tensor) or each.is_complex():
-            raise TypeError(f"wanted a list of tensors, got one with {plain_data.describe(each)}")
+            raise WrongForm("a list of tensors", f"one with {plain_data.describe(each)}")
     return buffers
 
 
