@@ -120,7 +120,7 @@ def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
         ),
         Fact(
             "wrong_sums",
-            sum(not _is_near(*pair) for pair in pairs),
+            sum(not is_same(ours, theirs.double(), SUMMED) for ours, theirs in pairs),
             "buffers that do not hold the sum of their gradients",
             "Sums are not those of all gradients. To which buffer does each hook add, and how "
             "often?",
@@ -139,7 +139,3 @@ def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
             "All bf16 gradients are there together. At which moment can one of them go?",
         ),
     ]
-
-
-def _is_near(mine: Tensor, other: Tensor) -> bool:
-    return is_same(mine, other.double(), SUMMED)

@@ -179,7 +179,7 @@ def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
         ),
         Fact(
             "wrong_weights",
-            sum(not _is_near(*pair) for pair in weights),
+            sum(not _is_same_weight(*pair) for pair in weights),
             "weights that are wrong at the end",
             "The weights have moved by the right distance to another place. Does each parameter "
             "keep its share of the gradient, and do you change weights after a step?",
@@ -208,7 +208,7 @@ def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     ]
 
 
-def _is_near(ours: Tensor, theirs: Tensor) -> bool:
+def _is_same_weight(ours: Tensor, theirs: Tensor) -> bool:
     require_form(ours, theirs)
     return torch.allclose(ours, theirs, rtol=0, atol=TOLERANCE / 100)
 
