@@ -12,7 +12,7 @@ import torch
 from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case, named
 from autograder.checking.precision import PROMISED
-from autograder.exercises.declaring import check
+from autograder.exercises.declaring import declares_check
 from autograder.exercises.model_sizes import preset_sizes
 from autograder.observers.u02 import fuse, repair_generate
 from autograder.observers.u02.fuse import ENOUGH, inputs_of
@@ -106,7 +106,7 @@ def _table(rng: random.Random, products: tuple[str, ...]) -> list[dict[str, Any]
     return rng.sample(rows, len(rows))
 
 
-@check(
+@declares_check(
     "u02-profile",
     table_cases,
     relative_tolerance=PROMISED,
@@ -184,7 +184,7 @@ def product_cases(seed: int) -> list[Case]:
     return [*cases, case(just_above(16, rng), just_above(26, rng), just_above(27, rng), 1)]
 
 
-@check(
+@declares_check(
     "u02-product-bytes",
     product_cases,
     fallback="course_utils.formulas.roofline.product_bytes",
@@ -236,7 +236,7 @@ def _roofline_seconds_case(operations: list[list[int]], peak: int, bandwidth: in
     }
 
 
-@check(
+@declares_check(
     "u02-roofline-seconds",
     operation_cases,
     relative_tolerance=PROMISED,
@@ -322,7 +322,7 @@ def moved_by(
     return step, of_weights + sum(each.nbytes for each in cache.tensors)
 
 
-@check(
+@declares_check(
     "u02-step-bytes",
     step_cases,
     labels={
@@ -379,7 +379,7 @@ def _fuse_case(shape: list[int], scale: float, **flags: bool) -> Case:
     return {"shape": shape, "scale": scale, **none, **flags}
 
 
-@check(
+@declares_check(
     "u02-fuse",
     score_cases,
     observer=fuse,
@@ -422,7 +422,7 @@ def generation_cases(seed: int) -> list[Case]:
     return cases
 
 
-@check(
+@declares_check(
     "u02-repair-generate",
     generation_cases,
     observer=repair_generate,
@@ -519,7 +519,7 @@ def _met_exactly(rng: random.Random) -> Case:
             }
 
 
-@check(
+@declares_check(
     "u02-fewest-tokens",
     token_cases,
     fallback="course_utils.formulas.roofline.fewest_tokens",
@@ -614,7 +614,7 @@ def _decode_bound_case(
     }
 
 
-@check(
+@declares_check(
     "u02-decode-bound",
     bound_cases,
     relative_tolerance=PROMISED,
@@ -658,7 +658,7 @@ def epoch_cases(seed: int) -> list[Case]:
     return [named(NAMES, each) for each in sizes]
 
 
-@check(
+@declares_check(
     "u02-loader",
     epoch_cases,
     relative_tolerance=PROMISED,
