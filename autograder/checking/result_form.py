@@ -25,7 +25,6 @@ class WrongForm(TypeError):
     """
 
     def __init__(self, wanted: str, came: str) -> None:
-        """Take both texts."""
         super().__init__(f"wanted {wanted}, got {came}")
         self.wanted, self.came = wanted, came
 

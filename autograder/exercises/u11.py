@@ -287,7 +287,6 @@ class MessageComm(Comm):
     """
 
     def __init__(self, comm: Comm) -> None:
-        """Carry messages over another connection."""
         super().__init__(comm._world_rank, comm._group)
         self._comm = comm
 

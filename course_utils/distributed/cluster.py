@@ -180,7 +180,6 @@ class VirtualComm(Comm):
     """A rank's connection to the other ranks of the same process."""
 
     def __init__(self, scheduler: Scheduler, rank: Rank, group: Group) -> None:
-        """Connect a rank of a run to its group."""
         super().__init__(rank.number, group)
         self._scheduler, self._rank = scheduler, rank
 

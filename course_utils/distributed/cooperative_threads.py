@@ -197,7 +197,6 @@ class _Turn:
     """Wakes one thread that waits for it: half as dear as an `Event`, which many may wait for."""
 
     def __init__(self) -> None:
-        """Nobody has it yet."""
         self._lock = Lock()
         self._lock.acquire()
 

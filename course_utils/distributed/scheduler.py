@@ -122,7 +122,6 @@ class Scheduler:
     """
 
     def __init__(self, num_ranks: int, network: Network, seed: int) -> None:
-        """Start with all clocks at zero."""
         self.network, self.matcher = network, Matcher()
         self.world = Group(tuple(range(num_ranks)))
         self.ranks = [Rank(number) for number in self.world.members]

@@ -32,7 +32,6 @@ class StepFollower(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        """Start before the first step."""
         super().__init__()  # type: ignore[no-untyped-call]
         self.step, self.phase, self.is_stepping = 1, "", False
         self.thread = threading.get_ident()

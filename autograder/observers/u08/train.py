@@ -60,7 +60,6 @@ class Run:
     """
 
     def __init__(self, case: Case) -> None:
-        """Build what a training loop takes."""
         self._case = case
         self.model = _BreakableModel(WIDTH_OF_LONG if is_long(case) else WIDTH)
         self._start = [each.detach().clone() for each in self.model.parameters()]
