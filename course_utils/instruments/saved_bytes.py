@@ -10,8 +10,8 @@ buffers are live anyway; give their module to leave them out.
     >>> [(each.operation, each.storage_bytes) for each in saved.tensors], saved.total_bytes
     ([('linear', 24), ('relu', 40)], 64)
 
-No hook sees what a student's function keeps elsewhere, on ``ctx`` or in a closure. It is in `unseen`:
-storages that the call made and that are still alive after it.
+No hook sees what a student's function keeps elsewhere, on ``ctx`` or in a closure. That is in
+`unseen`: storages that the call made and that are still alive after it.
 
 Sources: PyTorch documentation, "Hooks for saved tensors".
 """

@@ -58,7 +58,7 @@ def _on_rank(comm: Comm, answer: Any, case: Case) -> tuple[Tensor, int]:
 def observe(answer: Any, case: Case) -> dict[str, Any]:
     """The tensor of each rank afterwards, how often it was written into, and all calls."""
     recorded = record_on_ranks(case["num_ranks"], _on_rank, answer, case)
-    tensors, writes = (list(each) for each in zip(*recorded.results, strict=True))
+    tensors, writes = (list(each) for each in zip(*recorded.ranks, strict=True))
     return {"tensors": tensors, "writes": writes, "logs": recorded.logs}
 
 
