@@ -61,7 +61,6 @@ class Build:
         check_only: bool = False,
         overwrite: bool = False,
     ) -> None:
-        """Say where, which unit if not all, whether to write, and whether to lose hand edits."""
         self.root, self.only = root, only
         self.check_only, self.overwrite = check_only, overwrite
         self.record_file = root / "solutions" / "build.json"

@@ -26,7 +26,6 @@ class Dependencies:
     """
 
     def __init__(self, root: Path) -> None:
-        """Nothing is read before it is asked for."""
         self._root = root
         self._sources: dict[Path, Source] = {}
 
@@ -119,7 +118,6 @@ class Source:
     """
 
     def __init__(self, code: str) -> None:
-        """Read the code."""
         self._code = code
         self.imports: list[tuple[str, str]] = []
         for node in _statements(ast.parse(code)):

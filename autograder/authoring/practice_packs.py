@@ -29,7 +29,6 @@ class PracticePacks:
     """The packs below a course's root, and what each was recorded from."""
 
     def __init__(self, root: Path, dependencies: Dependencies, *, check_only: bool) -> None:
-        """Read what the packs were recorded from."""
         self._root, self._dependencies, self._check_only = root, dependencies, check_only
         self._file = root / "solutions" / "practice.json"
         self._recorded: dict[str, list[str]] = (

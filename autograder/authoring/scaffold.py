@@ -51,7 +51,7 @@ import random
 import torch
 
 from autograder.checking.exercise_check import Case
-from autograder.exercises.declaring import check
+from autograder.exercises.declaring import declares_check
 """
 CHECK = '''\
 
@@ -69,7 +69,7 @@ def {function}_cases(seed: int) -> list[Case]:
     return [{{"rows": rows, "columns": columns}} for rows, columns in sizes]
 
 
-@check("{id}", {function}_cases)
+@declares_check("{id}", {function}_cases)
 def measured_{function}(rows: int, columns: int) -> int:
     """Bytes of a tensor of that shape, without its numbers."""
     return torch.empty(rows, columns, dtype=torch.bfloat16, device="meta").nbytes

@@ -15,8 +15,8 @@ class Fact(NamedTuple):
     Attributes:
         name: What the measurement and known mistakes call it.
         value: Computed of what was observed.
-        label: What it is called in sentences, where its name is not enough; or a whole sentence, of
-            what is wrong where it is not 0.
+        label: What it is called in sentences, where its name is not enough. One with a full stop is
+            the sentence itself, of what should not be: "Expected 0 for it, got 1." would tell less.
         ask: The question where it is the first that is wrong and no mistake is recognised.
     """
 

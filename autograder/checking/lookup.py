@@ -21,7 +21,8 @@ def check_of(exercise: str) -> Check:
     importlib.import_module(module)
     if exercise not in DECLARED:
         raise LookupError(
-            f'{module} declares no check of {exercise}: begin one with @check("{exercise}", …)'
+            f"{module} declares no check of {exercise}: "
+            f'begin one with @declares_check("{exercise}", …)'
         )
     return DECLARED[exercise]
 

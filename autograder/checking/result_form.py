@@ -25,7 +25,6 @@ class WrongForm(TypeError):
     """
 
     def __init__(self, wanted: str, came: str) -> None:
-        """Take both texts."""
         super().__init__(f"wanted {wanted}, got {came}")
         self.wanted, self.came = wanted, came
 
@@ -57,14 +56,18 @@ def require_dtype(ours: Any, theirs: "Tensor") -> None:
         raise WrongForm(describe(theirs), describe(ours))
 
 
+def has_form(ours: Any, theirs: "Tensor") -> bool:
+    """Whether a value is a tensor with dtype and shape of the right one."""
+    return type(ours) is type(theirs) and (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+
+
 def require_form(ours: Any, theirs: "Tensor") -> None:
     """Check that a tensor has dtype and shape of the right one.
 
     Raises:
         WrongForm: If it has others, or is no tensor.
     """
-    require_dtype(ours, theirs)
-    if ours.shape != theirs.shape:
+    if not has_form(ours, theirs):
         raise WrongForm(describe(theirs), describe(ours))
 
 

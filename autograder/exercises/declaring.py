@@ -1,6 +1,6 @@
 """How an exercise declares its check: with the function that measures what is right.
 
-    @check("u00-tensor-words", matrix_cases, fallback="course_utils.formulas.words.tensor_words")
+    @declares_check("u00-tensor-words", matrix_cases)
     def measured_words(rows: int, columns: int) -> int:
         return torch.empty(rows, columns, device="meta").nbytes // 4
 
@@ -20,7 +20,7 @@ from autograder.exercises.model_answers import mistakes_of, questions_of
 Measure = TypeVar("Measure", bound=Callable[..., Plain])
 
 
-def check(  # noqa: PLR0913  all but the first two by name
+def declares_check(  # noqa: PLR0913  all but the first two by name
     exercise: str,
     cases: Callable[[int], list[Case]],
     *,
@@ -76,3 +76,6 @@ def check(  # noqa: PLR0913  all but the first two by name
         return measure
 
     return declared
+
+
+check = declares_check  # as unit 14 calls it

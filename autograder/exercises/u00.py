@@ -10,7 +10,7 @@ import torch
 
 from autograder.checking.exercise_check import Case, named
 from autograder.checking.precision import PROMISED
-from autograder.exercises.declaring import check
+from autograder.exercises.declaring import declares_check
 from course_utils.instruments import storage_bytes
 
 # === u00-tensor-bytes
@@ -40,7 +40,9 @@ def tensor_cases(seed: int) -> list[Case]:
     ]
 
 
-@check("u00-tensor-bytes", tensor_cases, fallback="course_utils.formulas.tensors.tensor_bytes")
+@declares_check(
+    "u00-tensor-bytes", tensor_cases, fallback="course_utils.formulas.tensors.tensor_bytes"
+)
 def measured_tensor_bytes(shape: tuple[int, ...], element_bytes: int) -> int:
     """Bytes of a tensor of this shape, as PyTorch reports them."""
     return storage_bytes(torch.empty(shape, dtype=DTYPES[element_bytes], device="meta"))
@@ -61,7 +63,7 @@ def state_cases(seed: int) -> list[Case]:
     ]
 
 
-@check("u00-state-gib", state_cases, relative_tolerance=PROMISED)
+@declares_check("u00-state-gib", state_cases, relative_tolerance=PROMISED)
 def exact_state_gib(num_params: int, bytes_per_param: int) -> float:
     """The number in exact fractions: three divisions by 1,024."""
     kib = Fraction(num_params * bytes_per_param, 1024)
@@ -96,7 +98,7 @@ def step_cases(seed: int) -> list[Case]:
     return [worked, *cases, largest, *one_at_a_time]
 
 
-@check("u00-step-seconds", step_cases, relative_tolerance=PROMISED)
+@declares_check("u00-step-seconds", step_cases, relative_tolerance=PROMISED)
 def exact_step_seconds(
     num_sequences: int, seq_len: int, flops_per_token: int, flops_per_second: int
 ) -> float:
@@ -153,7 +155,7 @@ def memory_cases(seed: int) -> list[Case]:
     ]
 
 
-@check("u00-four-memories", memory_cases)
+@declares_check("u00-four-memories", memory_cases)
 def counted_memories(
     live_bytes: Mapping[str, int], cached_bytes: int, outside_bytes: int
 ) -> dict[str, int]:

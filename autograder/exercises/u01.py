@@ -18,7 +18,7 @@ from autograder.checking.exercise_check import Case, named
 from autograder.checking.judges import ROUNDED_BY_A_FLOAT
 from autograder.checking.mistakes import Symptom
 from autograder.checking.precision import PROMISED
-from autograder.exercises.declaring import check
+from autograder.exercises.declaring import declares_check
 from autograder.exercises.model_sizes import preset_sizes
 from course_utils.configs import DEVICES, Experts, ModelConfig, device, preset
 from course_utils.formulas.parameters import parameters
@@ -194,7 +194,7 @@ def matmul_cases(seed: int) -> list[Case]:
     return [*cases, *one_at_a_time(dict.fromkeys(names, size()), dict.fromkeys(names, 2 * size()))]
 
 
-@check(
+@declares_check(
     "u01-matmul-flops",
     matmul_cases,
     fallback="course_utils.formulas.flops.matmul_flops",
@@ -243,7 +243,7 @@ def attention_cases(seed: int) -> list[Case]:
     ]
 
 
-@check(
+@declares_check(
     "u01-attention-flops",
     attention_cases,
     fallback="course_utils.formulas.flops.attention_flops",
@@ -281,7 +281,7 @@ def mlp_cases(seed: int) -> list[Case]:
     return [*cases, *one_at_a_time(dict.fromkeys(names, first), dict.fromkeys(names, last))]
 
 
-@check(
+@declares_check(
     "u01-gated-mlp-flops",
     mlp_cases,
     fallback="course_utils.formulas.flops.gated_mlp_flops",
@@ -310,7 +310,7 @@ def whole_model_cases(seed: int) -> list[Case]:
     return [*cases[:-1], narrower, cases[-1]]
 
 
-@check(
+@declares_check(
     "u01-model-flops",
     whole_model_cases,
     fallback="course_utils.formulas.flops.model_flops",
@@ -347,7 +347,7 @@ def stack_cases(seed: int) -> list[Case]:
     return [*cases, *one_at_a_time(start, end), beyond]
 
 
-@check("u01-stack-training-flops", stack_cases, give_away=COUNTERS)
+@declares_check("u01-stack-training-flops", stack_cases, give_away=COUNTERS)
 def measured_stack_flops(num_tokens: int, widths: list[int], is_trained: list[bool]) -> int:
     """Linear layers on data that requires no gradient, counted on the meta device."""
     layers = torch.nn.Sequential(
@@ -420,7 +420,7 @@ def _ties(rng: random.Random) -> Iterator[dict[str, int]]:
         }
 
 
-@check(
+@declares_check(
     "u01-crossover-length",
     crossover_cases,
     fallback="course_utils.formulas.flops.crossover_length",
@@ -472,7 +472,7 @@ def measured_training_flops_per_token(model: dict[str, Any], seq_len: int) -> in
     return sum(counted_model(model, 1, seq_len)) // seq_len
 
 
-check(
+declares_check(
     "u01-training-flops-per-token",
     repair_cases,
     first_symptoms=(Symptom(ROUNDED_BY_A_FLOAT, measured_training_flops_per_token),),
@@ -516,7 +516,7 @@ def _with_its_parameters(case: Case) -> Case:
     return case | {"num_params": sum(parameters(model_of(case["model"])).values())}
 
 
-@check(
+@declares_check(
     "u01-utilisation",
     utilisation_cases,
     relative_tolerance=PROMISED,
@@ -586,7 +586,7 @@ def _budget_ratio_case(model: dict[str, Any], old_seq_len: int, new_seq_len: int
     return {"model": model, "old_seq_len": old_seq_len, "new_seq_len": new_seq_len}
 
 
-@check(
+@declares_check(
     "u01-budget-ratio",
     budget_cases,
     relative_tolerance=PROMISED,
@@ -664,7 +664,7 @@ def _latent_attention_flops_case(
     return {"model": model, "num_sequences": batch[0], "seq_len": batch[1]}
 
 
-@check(
+@declares_check(
     "u01-latent-attention-flops",
     latent_cases,
     fallback="course_utils.formulas.designs.latent_attention_flops",
@@ -726,7 +726,7 @@ def expert_cases(seed: int) -> list[Case]:
     return [*cases[:-2], *one_at_a_time(*cases[-2:])]
 
 
-@check(
+@declares_check(
     "u01-expert-parameters",
     expert_cases,
     fallback="course_utils.formulas.designs.expert_parameters",

@@ -12,7 +12,7 @@ import torch
 from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case, named
 from autograder.checking.precision import PROMISED
-from autograder.exercises.declaring import check
+from autograder.exercises.declaring import declares_check
 from autograder.exercises.model_sizes import preset_sizes
 from autograder.observers.u02 import fuse, repair_generate
 from autograder.observers.u02.fuse import ENOUGH, inputs_of
@@ -106,7 +106,7 @@ def _table(rng: random.Random, products: tuple[str, ...]) -> list[dict[str, Any]
     return rng.sample(rows, len(rows))
 
 
-@check(
+@declares_check(
     "u02-profile",
     table_cases,
     relative_tolerance=PROMISED,
@@ -184,7 +184,7 @@ def product_cases(seed: int) -> list[Case]:
     return [*cases, case(just_above(16, rng), just_above(26, rng), just_above(27, rng), 1)]
 
 
-@check(
+@declares_check(
     "u02-product-bytes",
     product_cases,
     fallback="course_utils.formulas.roofline.product_bytes",
@@ -236,7 +236,7 @@ def _roofline_seconds_case(operations: list[list[int]], peak: int, bandwidth: in
     }
 
 
-@check(
+@declares_check(
     "u02-roofline-seconds",
     operation_cases,
     relative_tolerance=PROMISED,
@@ -322,7 +322,7 @@ def moved_by(
     return step, of_weights + sum(each.nbytes for each in cache.tensors)
 
 
-@check(
+@declares_check(
     "u02-step-bytes",
     step_cases,
     labels={
@@ -379,7 +379,7 @@ def _fuse_case(shape: list[int], scale: float, **flags: bool) -> Case:
     return {"shape": shape, "scale": scale, **none, **flags}
 
 
-@check(
+@declares_check(
     "u02-fuse",
     score_cases,
     observer=fuse,
@@ -422,7 +422,7 @@ def generation_cases(seed: int) -> list[Case]:
     return cases
 
 
-@check(
+@declares_check(
     "u02-repair-generate",
     generation_cases,
     observer=repair_generate,
@@ -459,6 +459,16 @@ ROOM = 2**60  # more rows than any case needs
 REAL = ((2048, 2048), (4096, 14336), (8192, 28672))
 
 
+def _case(inner: int, columns: int, element_bytes: int, peak: int, bandwidth: int) -> Case:
+    return {
+        "inner": inner,
+        "columns": columns,
+        "element_bytes": element_bytes,
+        "flops_per_second": peak,
+        "bytes_per_second": bandwidth,
+    }
+
+
 def token_cases(seed: int) -> list[Case]:
     """Real devices and layers in several formats; layers too small, or just wide enough.
 
@@ -467,31 +477,22 @@ def token_cases(seed: int) -> list[Case]:
     """
     rng = random.Random(seed)
 
-    def case(inner: int, columns: int, element_bytes: int, peak: int, bandwidth: int) -> Case:
-        return {
-            "inner": inner,
-            "columns": columns,
-            "element_bytes": element_bytes,
-            "flops_per_second": peak,
-            "bytes_per_second": bandwidth,
-        }
-
-    cases = [case(4, 6, 2, 20, 10)]
+    cases = [_case(4, 6, 2, 20, 10)]
     for name in ("A100-80", "H100-SXM", "H200", "B200"):
         each, real = DEVICES_of_configs[name], _real(rng)
         bandwidth, peak = each.bandwidth_bytes_per_second, each.dense_flops_per_second("bf16")
         small = 64 * rng.randint(6, 9)
-        cases += [case(*sizes, 2, peak, bandwidth) for sizes in (*real[1:], (small, small))]
-        cases.append(case(*rng.choice(real), 4, each.dense_flops_per_second("fp32"), bandwidth))
+        cases += [_case(*sizes, 2, peak, bandwidth) for sizes in (*real[1:], (small, small))]
+        cases.append(_case(*rng.choice(real), 4, each.dense_flops_per_second("fp32"), bandwidth))
     fp8 = DEVICES_of_configs["H100-SXM"].dense_flops_per_second("fp8")
-    cases += [case(*sizes, 1, fp8, 3350 * 10**9) for sizes in _real(rng)]
+    cases += [_case(*sizes, 1, fp8, 3350 * 10**9) for sizes in _real(rng)]
     for element_bytes in (1, 2, 4):
         inner, columns = rng.randrange(300, 3000, 2), rng.randrange(301, 3000, 2)
-        cases.append(case(inner, columns, element_bytes, rng.randint(20, 60), rng.randint(5, 9)))
+        cases.append(_case(inner, columns, element_bytes, rng.randint(20, 60), rng.randint(5, 9)))
     size = 2 ** rng.randint(6, 9)
-    cases.append(case(size, size, 2, 10**9 * size, 2 * 10**9))  # tends to its ridge, size / 2
+    cases.append(_case(size, size, 2, 10**9 * size, 2 * 10**9))  # tends to its ridge, size / 2
     rate = rng.randint(1, 99) * 10**6
-    cases.append(case(2049, 2049, 2, 2049 * 127 * rate, 256 * rate))  # more than 100,000 rows
+    cases.append(_case(2049, 2049, 2, 2049 * 127 * rate, 256 * rate))  # more than 100,000 rows
     return [*cases, *(_met_exactly(rng) for _ in range(3))]
 
 
@@ -510,16 +511,10 @@ def _met_exactly(rng: random.Random) -> Case:
         ridge = peak / bandwidth
         left_over = 2 * inner * columns - ridge * element_bytes * (inner + columns)
         if ridge * element_bytes * inner * columns / left_over > rows:  # as floats have it
-            return {
-                "inner": inner,
-                "columns": columns,
-                "element_bytes": element_bytes,
-                "flops_per_second": peak,
-                "bytes_per_second": bandwidth,
-            }
+            return _case(inner, columns, element_bytes, peak, bandwidth)
 
 
-@check(
+@declares_check(
     "u02-fewest-tokens",
     token_cases,
     fallback="course_utils.formulas.roofline.fewest_tokens",
@@ -614,7 +609,7 @@ def _decode_bound_case(
     }
 
 
-@check(
+@declares_check(
     "u02-decode-bound",
     bound_cases,
     relative_tolerance=PROMISED,
@@ -658,7 +653,7 @@ def epoch_cases(seed: int) -> list[Case]:
     return [named(NAMES, each) for each in sizes]
 
 
-@check(
+@declares_check(
     "u02-loader",
     epoch_cases,
     relative_tolerance=PROMISED,

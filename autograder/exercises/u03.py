@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case, named
 from autograder.checking.mistakes import Symptom
-from autograder.exercises.declaring import check
+from autograder.exercises.declaring import declares_check
 from autograder.exercises.model_answers import model_answer
 from autograder.exercises.model_sizes import SIZE_NAMES, preset_sizes
 from autograder.observers.kept import gradients_of
@@ -103,7 +103,7 @@ def _part_of(name: str) -> str:
     return "feed_forward" if ".ffn." in name else "embedding_and_head"
 
 
-@check(
+@declares_check(
     "u03-parameters",
     parameters_cases,
     fallback="course_utils.formulas.parameters.parameters_by_part",
@@ -141,7 +141,7 @@ def state_cases(seed: int) -> list[Case]:
     return [{"num_params": 1000, "recipe": "bf16"}, *cases]
 
 
-@check(
+@declares_check(
     "u03-state-bytes",
     state_cases,
     fallback="course_utils.formulas.memory.state_bytes_of_recipe",
@@ -186,7 +186,7 @@ def _of_one_sequence(b: int, s: int, h: int, a: int) -> dict[str, int]:
     return {name: kept // b for name, kept in kept_by_operation(b, s, h, a).items() if kept}
 
 
-@check(
+@declares_check(
     "u03-kept-by-operation",
     kept_cases,
     first_symptoms=(
@@ -249,7 +249,7 @@ def gpt_cases(seed: int) -> list[Case]:
     return [named(GPT_LAYER_BYTES_NAMES, each) for each in sizes]
 
 
-@check(
+@declares_check(
     "u03-gpt-layer-bytes",
     gpt_cases,
     fallback="course_utils.formulas.activations.gpt_layer_bytes",
@@ -331,7 +331,7 @@ def _llama_layer_bytes_case(
     }
 
 
-@check(
+@declares_check(
     "u03-llama-layer-bytes",
     llama_cases,
     fallback="course_utils.formulas.activations.llama_layer_bytes",
@@ -412,7 +412,7 @@ def _counted(model: str, batch: int, seq_len: int) -> int:
     return loss.total_bytes
 
 
-@check(
+@declares_check(
     "u03-sequence-bytes",
     sequence_cases,
     fallback="course_utils.formulas.activations.sequence_bytes",
@@ -444,7 +444,7 @@ def microscope_cases(seed: int) -> list[Case]:
     ]
 
 
-@check(
+@declares_check(
     "u03-microscope",
     microscope_cases,
     observer=microscope,
@@ -482,7 +482,7 @@ def element_cases(seed: int) -> list[Case]:
     return [named(ELEMENT_BYTES_NAMES, each) for each in cases]
 
 
-@check("u03-element-bytes", element_cases, give_away=COUNTERS)
+@declares_check("u03-element-bytes", element_cases, give_away=COUNTERS)
 def measured_layer_bytes(
     seq_len: int, hidden_size: int, num_heads: int, element_bytes: int, has_dropout: bool
 ) -> int:
@@ -512,7 +512,7 @@ def gate_cases(seed: int) -> list[Case]:
     return [{"shape": s, "kind": kind} for s, kind in zip(shapes, kinds, strict=True)]
 
 
-@check(
+@declares_check(
     "u03-fused-gate",
     gate_cases,
     observer=fused_gate,
@@ -578,7 +578,7 @@ LAST_IS_RIGHT = (
 )
 
 
-@check(
+@declares_check(
     "u03-lost-bytes",
     layout_cases,
     observer=lost_bytes,

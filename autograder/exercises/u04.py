@@ -17,7 +17,7 @@ from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case, named
 from autograder.checking.judges import ValueJudge
 from autograder.checking.mistakes import Symptom
-from autograder.exercises.declaring import check
+from autograder.exercises.declaring import declares_check
 from autograder.observers.u04 import allocator, fragment, repair_training, snapshot
 from autograder.observers.u04.allocator import TRACED, Script
 from autograder.observers.u04.repair_training import SCENARIOS
@@ -77,7 +77,7 @@ def _random_storages(rng: random.Random) -> tuple[list[Storage], int]:
     return storages, last
 
 
-@check(
+@declares_check(
     "u04-peak-of-line",
     line_cases,
     fallback="course_utils.formulas.memory_over_time.peak_of_storages",
@@ -158,7 +158,7 @@ def _of_training(
     return [dict(zip(names, live[3 * n :], strict=False)) for n in range(MOST_STEPS)]
 
 
-@check(
+@declares_check(
     "u04-moments", moment_cases, fallback="course_utils.formulas.memory_over_time.live_at_moments"
 )
 def measured_moments(
@@ -281,7 +281,9 @@ def _moments(trace: MemoryTrace, backward: Phase, step: Phase) -> Peaks:
     }
 
 
-@check("u04-peak", peak_cases, fallback="course_utils.formulas.memory_over_time.live_at_candidates")
+@declares_check(
+    "u04-peak", peak_cases, fallback="course_utils.formulas.memory_over_time.live_at_candidates"
+)
 def measured_peaks(
     model: dict[str, Any],
     num_params: int,
@@ -386,7 +388,7 @@ def _unit_bytes(case: Case, setup: Setup) -> int:
     return held.left_bytes - number_bytes  # of the loss itself
 
 
-@check(
+@declares_check(
     "u04-repair-training",
     training_cases,
     observer=repair_training,
@@ -653,7 +655,7 @@ def _interleaved(small: Script, large: Script) -> Script:
 # address returned or in the bytes reserved by then.
 
 
-@check(
+@declares_check(
     "u04-allocator",
     allocator_cases,
     observer=allocator,
@@ -685,7 +687,7 @@ def fragment_cases(seed: int) -> list[Case]:
     return [{"device_bytes": MIB_of_allocator_replay * size} for size in sizes]
 
 
-@check("u04-fragment", fragment_cases, observer=fragment)
+@declares_check("u04-fragment", fragment_cases, observer=fragment)
 def measured_fragment(device_bytes: int) -> dict[str, int]:
     """Nothing: on no device does a right script miss its goal in any way."""
     return {}
@@ -775,7 +777,7 @@ def _at_peak(event: int, held: dict[int, tuple[str, int]]) -> dict[str, int]:
     }
 
 
-@check(
+@declares_check(
     "u04-snapshot",
     snapshot_cases,
     observer=snapshot,

@@ -16,7 +16,7 @@ from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case, named
 from autograder.checking.mistakes import Symptom
 from autograder.checking.precision import PROMISED
-from autograder.exercises.declaring import check
+from autograder.exercises.declaring import declares_check
 from autograder.observers.u05 import checkpoint, loss_in_pieces, plan, policy, segments
 from autograder.observers.u05.checkpoint import LATE
 from autograder.observers.u05.loss_in_pieces import UPSTREAM
@@ -59,7 +59,7 @@ def _checkpoint_case(*values: Any) -> Case:
     return named(("scenario", "kind", "num_layers", "rows", "width"), values)
 
 
-@check(
+@declares_check(
     "u05-checkpoint",
     checkpoint_cases,
     observer=checkpoint,
@@ -164,7 +164,7 @@ class _Meter:
         return sum({storage._cdata: storage.nbytes() for storage in held}.values())
 
 
-@check(
+@declares_check(
     "u05-segment-peak",
     segment_peak_cases,
     fallback="course_utils.formulas.recomputation.segment_bytes",
@@ -216,7 +216,7 @@ def _loss_in_pieces_case(*values: int) -> Case:
     return named(("num_tokens", "hidden_size", "vocab_size", "num_pieces"), values)
 
 
-@check(
+@declares_check(
     "u05-loss-in-pieces",
     piece_cases,
     observer=loss_in_pieces,
@@ -272,7 +272,7 @@ def segment_cases(seed: int) -> list[Case]:
     return [named(SEGMENTS_NAMES, (*pair, n, 3)) for pair, n in zip(pairs, rows, strict=True)]
 
 
-@check(
+@declares_check(
     "u05-segments",
     segment_cases,
     observer=segments,
@@ -363,7 +363,7 @@ def _recomputed(call: Callable[..., Tensor], *tensors: Tensor) -> dict[str, int]
     return {"whole": whole - plain, "early": early - plain}
 
 
-@check(
+@declares_check(
     "u05-recomputed-flops",
     flops_cases,
     fallback="course_utils.formulas.recomputation.recomputed_flops_of_layer",
@@ -421,7 +421,7 @@ def best_cases(seed: int) -> list[Case]:
     return [named(BEST_SEGMENT_NAMES, each) for each in sizes]
 
 
-@check("u05-best-segment", best_cases)
+@declares_check("u05-best-segment", best_cases)
 def simulated_best(num_layers: int, boundary_bytes: int, layer_bytes: int) -> int:
     """The same, by simulating the backward pass for segments of each length."""
     peaks = {}
@@ -466,7 +466,7 @@ def policy_cases(seed: int) -> list[Case]:
     return cases
 
 
-@check(
+@declares_check(
     "u05-policy",
     policy_cases,
     observer=policy,
@@ -550,7 +550,7 @@ def _cap(rng: random.Random, num_layers: int, options: list[Option], place: str)
     return rng.randint(lowest + (highest - lowest) // 5, highest - (highest - lowest) // 5)
 
 
-@check(
+@declares_check(
     "u05-plan",
     plan_cases,
     observer=plan,

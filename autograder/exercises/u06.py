@@ -10,7 +10,7 @@ from torch import Tensor
 
 from autograder.checking.exercise_check import Case, named
 from autograder.checking.mistakes import Symptom
-from autograder.exercises.declaring import check
+from autograder.exercises.declaring import declares_check
 from autograder.observers.checksums import checksum
 from autograder.observers.exact_attention import attend_exactly
 from autograder.observers.kept import gradients_of
@@ -49,7 +49,7 @@ def _equal(rng: random.Random) -> list[int]:
     return [length] * rng.randint(3, 5) + [rng.randint(1, length - 1)]
 
 
-@check(
+@declares_check(
     "u06-online",
     online_cases,
     observer=online,
@@ -134,7 +134,7 @@ SYMPTOMS = (
 )
 
 
-@check(
+@declares_check(
     "u06-forward",
     forward_cases,
     observer=forward,
@@ -196,7 +196,7 @@ def exact(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return result
 
 
-@check(
+@declares_check(
     "u06-backward",
     backward_cases,
     observer=backward,
@@ -262,7 +262,7 @@ def traffic_cases(seed: int) -> list[Case]:
     return [named(TRAFFIC_NAMES, each) for each in sizes]
 
 
-@check(
+@declares_check(
     "u06-traffic", traffic_cases, fallback="course_utils.formulas.attention_tiles.attention_traffic"
 )
 def measured_traffic(
@@ -317,7 +317,7 @@ def merge_cases(seed: int) -> list[Case]:
     return [named(MERGE_NAMES, case) for case in cases]
 
 
-@check(
+@declares_check(
     "u06-merge",
     merge_cases,
     observer=merge,
@@ -358,7 +358,9 @@ def block_cases(seed: int) -> list[Case]:
     return [named(BLOCKS_NAMES, each) for each in sizes]
 
 
-@check("u06-blocks", block_cases, fallback="course_utils.formulas.attention_tiles.best_block_q")
+@declares_check(
+    "u06-blocks", block_cases, fallback="course_utils.formulas.attention_tiles.best_block_q"
+)
 def searched(num_queries: int, head_dim: int, capacity: int, block_k: int) -> int:
     """The smallest of the tiles with the least traffic, among all that fit."""
     least: tuple[int, int] | None = None
@@ -376,7 +378,7 @@ def searched(num_queries: int, head_dim: int, capacity: int, block_k: int) -> in
 # The traffic of the backward pass, against the machine that runs it.
 
 
-@check(
+@declares_check(
     "u06-backward-traffic",
     traffic_cases,
     fallback="course_utils.formulas.attention_tiles.backward_traffic",
@@ -416,7 +418,7 @@ def tile_cases(seed: int) -> list[Case]:
     return [named(CAUSAL_TILES_NAMES, each) for each in sizes]
 
 
-@check(
+@declares_check(
     "u06-causal-tiles", tile_cases, fallback="course_utils.formulas.attention_tiles.visited_tiles"
 )
 def counted_causal_tiles(num_queries: int, num_keys: int, block_q: int, block_k: int) -> int:
@@ -442,7 +444,7 @@ def document_cases(seed: int) -> list[Case]:
     return [{"document_lengths": lengths, "block": block} for lengths, block in cases]
 
 
-@check(
+@declares_check(
     "u06-document-tiles",
     document_cases,
     fallback="course_utils.formulas.attention_tiles.document_tiles",

@@ -17,7 +17,7 @@ from torch.optim import SGD
 from autograder.checking.exercise_check import Case, named
 from autograder.checking.mistakes import Symptom
 from autograder.checking.precision import PROMISED
-from autograder.exercises.declaring import check
+from autograder.exercises.declaring import declares_check
 from autograder.observers.tools import undisturbed
 from autograder.observers.u07 import fp32_master_weights, int8, scaler, stochastic
 from autograder.observers.u07.stochastic import NUM_CHANCES
@@ -90,7 +90,7 @@ def _value_case(sign: str, exponent: str, mantissa: str) -> Case:
     return {"bits": sign + exponent + mantissa, "num_exponent_bits": len(exponent)}
 
 
-@check(
+@declares_check(
     "u07-value",
     value_cases,
     together=True,
@@ -134,7 +134,7 @@ def master_cases(seed: int) -> list[Case]:
     return [named(MASTER_NAMES, each) for each in sizes]
 
 
-@check(
+@declares_check(
     "u07-master",
     master_cases,
     observer=fp32_master_weights,
@@ -264,7 +264,7 @@ def _scaler_case(rng: random.Random, scenario: str, steps: Sequence[str], *, int
     return named(SCALER_NAMES, (*sizes, list(steps)))
 
 
-check(
+declares_check(
     "u07-scaler",
     scaler_cases,
     observer=scaler,
@@ -327,7 +327,7 @@ def _stops_case(term: float, num_mantissa_bits: int) -> Case:
     return {"term": term, "num_mantissa_bits": num_mantissa_bits}
 
 
-@check(
+@declares_check(
     "u07-stops",
     stop_cases,
     relative_tolerance=PROMISED,
@@ -429,7 +429,7 @@ def _round_case(x: float, exponent_bits: int, mantissa_bits: int) -> Case:
     return {"x": x, "num_exponent_bits": exponent_bits, "num_mantissa_bits": mantissa_bits}
 
 
-@check(
+@declares_check(
     "u07-round",
     rounding_cases,
     together=True,
@@ -505,7 +505,7 @@ INT8_SYMPTOMS = (
 )
 
 
-@check(
+@declares_check(
     "u07-int8",
     quantised_cases,
     observer=int8,
@@ -576,7 +576,7 @@ STOCHASTIC_SYMPTOMS = (
 )
 
 
-@check(
+@declares_check(
     "u07-stochastic",
     chance_cases,
     observer=stochastic,
@@ -617,7 +617,7 @@ def autocast_cases(seed: int) -> list[Case]:
     return [named(AUTOCAST_BYTES_NAMES, each) for each in sizes]
 
 
-@check(
+@declares_check(
     "u07-autocast-bytes",
     autocast_cases,
     fallback="course_utils.formulas.activations.autocast_saved_bytes",

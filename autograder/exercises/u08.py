@@ -15,7 +15,7 @@ from autograder.checking.exercise_check import Case, named
 from autograder.checking.judges import ValueJudge
 from autograder.checking.mistakes import Symptom
 from autograder.checking.precision import PROMISED, tolerance
-from autograder.exercises.declaring import check
+from autograder.exercises.declaring import declares_check
 from autograder.observers.tools import length_of
 from autograder.observers.u08 import accumulate, buffer, mean_of_means, noise_scale, train
 from autograder.observers.u08.accumulate import prepared
@@ -126,7 +126,7 @@ def _gradients_of_each_held(more: int) -> Symptom:
     )
 
 
-@check(
+@declares_check(
     "u08-accumulate",
     accumulate_cases,
     observer=accumulate,
@@ -195,7 +195,7 @@ def _configure_case(*values: int) -> Case:
     return named(CONFIGURE_NAMES, values)
 
 
-@check(
+@declares_check(
     "u08-configure", configuration_cases, fallback="course_utils.formulas.batch_size.configuration"
 )
 def brute_force(
@@ -271,7 +271,7 @@ def _mean(rows: Any) -> list[Fraction]:
     ]
 
 
-@check(
+@declares_check(
     "u08-noise-scale",
     noise_scale_cases,
     observer=noise_scale,
@@ -317,7 +317,7 @@ def tradeoff_cases(seed: int) -> list[Case]:
     return [named(names, each) for each in cases]
 
 
-@check(
+@declares_check(
     "u08-tradeoff",
     tradeoff_cases,
     relative_tolerance=PROMISED,
@@ -368,7 +368,7 @@ def _mean_of_means_case(lengths: list[int], micro_batch_size: int) -> Case:
     return {"lengths": lengths, "micro_batch_size": micro_batch_size}
 
 
-@check(
+@declares_check(
     "u08-mean-of-means",
     weight_cases,
     observer=mean_of_means,
@@ -455,7 +455,7 @@ def _train_bytes_of(case: Case) -> list[int]:
     return [run.peak_bytes(accumulation.train, []), kept_bytes(run.model, *run.batches[0])]
 
 
-@check(
+@declares_check(
     "u08-train",
     train_cases,
     observer=train,
@@ -523,7 +523,7 @@ def _norms(rng: random.Random, small: int, big: int, sign: int) -> tuple[float, 
     return squared_norm + trace / small, squared_norm + trace / big, small, big
 
 
-@check(
+@declares_check(
     "u08-two-batch",
     two_batch_cases,
     relative_tolerance=PROMISED,
@@ -573,7 +573,7 @@ def _buffer_case(width: int, num_micro_batches: int, kind: str) -> Case:
     }
 
 
-@check(
+@declares_check(
     "u08-buffer",
     buffer_cases,
     observer=buffer,

@@ -11,7 +11,7 @@ from torch import nn
 
 from autograder.checking.exercise_check import Case, named
 from autograder.checking.mistakes import Numbers, Symptom
-from autograder.exercises.declaring import check
+from autograder.exercises.declaring import declares_check
 from autograder.exercises.searching import least
 from autograder.observers.on_ranks import FLOAT64_BYTES, NETWORK, cluster_of
 from autograder.observers.tools import length_of, upstream
@@ -49,7 +49,7 @@ def state_cases(seed: int) -> list[Case]:
     return [named(STATE_BYTES_NAMES, each) for each in cases]
 
 
-@check(
+@declares_check(
     "u10-state-bytes", state_cases, fallback="course_utils.formulas.sharding.sharded_state_bytes"
 )
 def measured_state_bytes(
@@ -98,7 +98,7 @@ def owners_cases(seed: int) -> list[Case]:
     return [named(OWNERS_NAMES, case) for case in cases]
 
 
-@check(
+@declares_check(
     "u10-owners",
     owners_cases,
     observer=owners,
@@ -170,7 +170,9 @@ def step(comm: Comm, stage: int, num_micro_batches: int, weights: torch.Tensor) 
         comm.all_gather(weights, part)
 
 
-@check("u10-volume", volume_cases, fallback="course_utils.formulas.sharding.step_sent_bytes")
+@declares_check(
+    "u10-volume", volume_cases, fallback="course_utils.formulas.sharding.step_sent_bytes"
+)
 def measured_volume(
     num_params: int, num_ranks: int, stage: int, num_micro_batches: int, bytes_per_element: int
 ) -> int:
@@ -204,7 +206,7 @@ def layer_cases(seed: int) -> list[Case]:
     return cases
 
 
-@check(
+@declares_check(
     "u10-layer",
     layer_cases,
     observer=layer,
@@ -266,7 +268,7 @@ def flat_cases(seed: int) -> list[Case]:
     return [named(FLAT_NAMES, each) for each in cases]
 
 
-@check(
+@declares_check(
     "u10-flat",
     flat_cases,
     observer=flat,
@@ -323,7 +325,7 @@ def prefetch_cases(seed: int) -> list[Case]:
     return [named(PREFETCH_NAMES, each) for each in cases]
 
 
-@check(
+@declares_check(
     "u10-prefetch",
     prefetch_cases,
     observer=prefetch,
@@ -381,7 +383,7 @@ def norm_cases(seed: int) -> list[Case]:
 WITH_EPSILON = 1e-5
 
 
-@check(
+@declares_check(
     "u10-norm",
     norm_cases,
     observer=norm,
@@ -464,7 +466,7 @@ def _missed(by: int) -> Callable[..., Numbers | int]:
     return numbers
 
 
-@check(
+@declares_check(
     "u10-hide",
     hide_cases,
     symptoms=(
@@ -516,7 +518,7 @@ def _in_two_steps(comm: Comm, gradient: torch.Tensor, node_size: int) -> None:
     across.all_reduce(part)
 
 
-@check(
+@declares_check(
     "u10-hybrid",
     hybrid_cases,
     observer=hybrid,

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from autograder.checking.exercise_check import Case, named
 from autograder.checking.mistakes import Symptom
-from autograder.exercises.declaring import check
+from autograder.exercises.declaring import declares_check
 from autograder.observers.checksums import checksum
 from autograder.observers.exact_attention import attend_exactly
 from autograder.observers.tools import length_of
@@ -81,7 +81,7 @@ def _of_all(case: Case, tensors: Sequence[tuple[Tensor, ...]]) -> list[tuple[Ten
     return [(xs[0] + parts.sum(0), (1 + slopes) * incoming[0])] * len(xs)
 
 
-@check(
+@declares_check(
     "u11-f-and-g",
     f_and_g_cases,
     observer=f_and_g,
@@ -197,7 +197,7 @@ MLP_SYMPTOMS = (  # in this order: on one rank, a share of the work is all of it
 )
 
 
-@check(
+@declares_check(
     "u11-mlp",
     mlp_cases,
     observer=mlp,
@@ -247,7 +247,7 @@ def keep_shard_cases(seed: int) -> list[Case]:
     return [named(KEEP_SHARD_NAMES, case) for case in cases]
 
 
-@check(
+@declares_check(
     "u11-keep-shard",
     keep_shard_cases,
     observer=keep_shard,
@@ -287,7 +287,6 @@ class MessageComm(Comm):
     """
 
     def __init__(self, comm: Comm) -> None:
-        """Carry messages over another connection."""
         super().__init__(comm._world_rank, comm._group)
         self._comm = comm
 
@@ -349,7 +348,7 @@ def _block(comm: Comm, way: str, x: Tensor, weight: Tensor) -> Tensor:
     return scatter(first.expand(comm.size * len(x), x.shape[1]))
 
 
-@check(
+@declares_check(
     "u11-volume", volume_cases, fallback="course_utils.formulas.communication.tensor_parallel_bytes"
 )
 def measured_volume(
@@ -402,7 +401,7 @@ def ring_cases(seed: int) -> list[Case]:
     return [named(RING_NAMES, case) for case in cases]
 
 
-@check(
+@declares_check(
     "u11-ring",
     ring_cases,
     observer=ring,
@@ -503,7 +502,7 @@ ATTENTION_SYMPTOMS = (  # in this order: on one rank, a share of the work is all
 )
 
 
-@check(
+@declares_check(
     "u11-attention",
     attention_cases,
     observer=attention,
@@ -567,7 +566,7 @@ def _least_most(work: tuple[int, ...]) -> int:
     return next(most for most in sorted(sums) if fits(work, most))
 
 
-@check(
+@declares_check(
     "u11-zigzag",
     zigzag_cases,
     observer=zigzag,
@@ -614,7 +613,7 @@ def _sum(gradients: Sequence[Tensor | None]) -> Tensor:
     return torch.stack([each for each in gradients if each is not None]).sum(0)
 
 
-@check(
+@declares_check(
     "u11-replicated",
     replicated_cases,
     observer=replicated,
@@ -657,7 +656,7 @@ def combine_cases(seed: int) -> list[Case]:
     return [named(COMBINE_NAMES, case) for case in cases]
 
 
-@check(
+@declares_check(
     "u11-combine",
     combine_cases,
     observer=combine,

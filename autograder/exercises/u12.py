@@ -11,7 +11,7 @@ from torch import nn
 
 from autograder.checking.exercise_check import Case, named
 from autograder.checking.mistakes import Symptom
-from autograder.exercises.declaring import check
+from autograder.exercises.declaring import declares_check
 from autograder.observers.checksums import checksum
 from autograder.observers.u12 import (
     gpipe_lists,
@@ -101,7 +101,7 @@ def gpipe_cases(seed: int) -> list[Case]:
     return [named(GPIPE_NAMES, each) for each in sizes]
 
 
-@check(
+@declares_check(
     "u12-gpipe",
     gpipe_cases,
     observer=gpipe_lists,
@@ -125,7 +125,7 @@ def schedule_cases(seed: int) -> list[Case]:
     return cases_of((2, 2), random.Random(seed))
 
 
-@check(
+@declares_check(
     "u12-one-f-one-b",
     schedule_cases,
     observer=one_f_one_b_lists,
@@ -163,7 +163,7 @@ def cost_cases(seed: int) -> list[Case]:
     return [named(COSTS_NAMES, each) for each in sizes]
 
 
-@check(
+@declares_check(
     "u12-costs",
     cost_cases,
     labels={
@@ -220,7 +220,7 @@ def half_cases(seed: int) -> list[Case]:
     return [named(HALVES_NAMES, (*each, 100 * seed + n)) for n, each in enumerate(cases)]
 
 
-@check(
+@declares_check(
     "u12-halves",
     half_cases,
     observer=halves,
@@ -269,7 +269,7 @@ GREEDY = Symptom(
 )
 
 
-@check(
+@declares_check(
     "u12-zero",
     zero_cases,
     observer=zero_lists,
@@ -311,7 +311,7 @@ def interleaved_cases(seed: int) -> list[Case]:
     return [named(INTERLEAVED_NAMES, each) for each in sizes]
 
 
-@check(
+@declares_check(
     "u12-interleaved",
     interleaved_cases,
     observer=interleaved_lists,
@@ -355,7 +355,7 @@ def stage_cases(seed: int) -> list[Case]:
     return [{"seconds": seconds, "num_stages": number} for seconds, number in cases]
 
 
-@check(
+@declares_check(
     "u12-stages",
     stage_cases,
     observer=stages,
@@ -395,7 +395,9 @@ def message_cases(seed: int) -> list[Case]:
     return [named(MESSAGES_NAMES, each) for each in sizes]
 
 
-@check("u12-messages", message_cases, fallback="course_utils.formulas.pipeline.boundary_bytes")
+@declares_check(
+    "u12-messages", message_cases, fallback="course_utils.formulas.pipeline.boundary_bytes"
+)
 def sent(
     num_stages: int, num_chunks: int, num_micro_batches: int, tensor_bytes: int, is_v: bool
 ) -> int:
@@ -466,7 +468,7 @@ def _shuffled(num_stages: int, num_micro_batches: int, rng: random.Random) -> Li
     return [rng.sample(each, len(each)) for each in gpipe(num_stages, num_micro_batches)]
 
 
-@check("u12-simulator", simulator_cases, give_away=("course_utils.instruments.pipeline",))
+@declares_check("u12-simulator", simulator_cases, give_away=("course_utils.instruments.pipeline",))
 def simulated_simulator(schedule: Lists, forward_seconds: int, backward_seconds: int) -> int:
     """What the course's simulator says."""
     seconds = PassSeconds(

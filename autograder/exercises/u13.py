@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case, named
 from autograder.checking.precision import PROMISED
-from autograder.exercises.declaring import check
+from autograder.exercises.declaring import declares_check
 from autograder.observers.checksums import checksum
 from autograder.observers.u13 import accept, cached_step, latent_step, paged
 from autograder.observers.u13.latent_step import SIZES
@@ -91,7 +91,9 @@ def _remembered(attention: nn.Module, x: Tensor) -> Iterator[Tensor]:
         yield from (attention.key(x), attention.value(x))
 
 
-@check("u13-cache-bytes", cache_cases, fallback="course_utils.formulas.serving.cache_bytes")
+@declares_check(
+    "u13-cache-bytes", cache_cases, fallback="course_utils.formulas.serving.cache_bytes"
+)
 def kept_bytes(
     model: dict[str, Any], num_sequences: int, context: int, element_bytes: int, window: int
 ) -> int:
@@ -139,7 +141,7 @@ def step_cases(seed: int) -> list[Case]:
     return [named(CACHED_STEP_NAMES, each) for each in cases]
 
 
-@check(
+@declares_check(
     "u13-cached-step",
     step_cases,
     observer=cached_step,
@@ -185,7 +187,7 @@ def latent_cases(seed: int) -> list[Case]:
     return [named(LATENT_STEP_NAMES, each) for each in cases]
 
 
-@check(
+@declares_check(
     "u13-latent-step",
     latent_cases,
     observer=latent_step,
@@ -253,7 +255,7 @@ def _case(scenario: str, *others: str | int) -> Case:
     return {"scenario": scenario, **named(names, others)}
 
 
-@check(
+@declares_check(
     "u13-paged",
     script_cases,
     observer=paged,
@@ -285,7 +287,7 @@ def batch_cases(seed: int) -> list[Case]:
     return [named(TOUCHED_NAMES, each) for each in sizes]
 
 
-@check(
+@declares_check(
     "u13-touched",
     batch_cases,
     relative_tolerance=PROMISED,
@@ -335,7 +337,7 @@ def _chances(weights: list[int]) -> list[str]:
     return [str(Fraction(each, sum(weights))) for each in weights]
 
 
-@check(
+@declares_check(
     "u13-accept",
     pair_cases,
     observer=accept,
@@ -368,7 +370,7 @@ def draft_cases(seed: int) -> list[Case]:
     return [named(SPECULATE_NAMES, each) for each in cases]
 
 
-@check(
+@declares_check(
     "u13-speculate",
     draft_cases,
     relative_tolerance=PROMISED,
@@ -421,7 +423,9 @@ def _choice(rng: random.Random, weights: list[int], num_chosen: int) -> list[int
     return chosen
 
 
-@check("u13-capacity", routing_cases, fallback="course_utils.formulas.serving.capacity_losses")
+@declares_check(
+    "u13-capacity", routing_cases, fallback="course_utils.formulas.serving.capacity_losses"
+)
 def queued(choices: list[list[int]], num_experts: int, capacity: int) -> dict[str, int]:
     """One queue for each expert, all choices in order; what is behind its places is lost."""
     in_order = sorted(

@@ -16,7 +16,7 @@ from autograder.exercises.backward_steps import (
     ready_gradients,
     whole_gradients,
 )
-from autograder.exercises.declaring import check
+from autograder.exercises.declaring import declares_check
 from autograder.observers.after_backward import frozen, gradients_of
 from autograder.observers.backward_steps import job_of
 from autograder.observers.on_ranks import FLOAT64_BYTES
@@ -84,7 +84,7 @@ def _length_on_last(case: Case, model: Any) -> float:
     return length_of([*gradients_of(trained), *gradients_of(frozen(last))])
 
 
-@check(
+@declares_check(
     "u15-tied",
     tied_cases,
     observer=tied,
@@ -130,7 +130,7 @@ def share_cases(seed: int) -> list[Case]:
     return [named(HANG_NAMES, each) for each in cases]
 
 
-@check(
+@declares_check(
     "u15-hang",
     share_cases,
     observer=hang,
@@ -175,7 +175,7 @@ def overlap_cases(seed: int) -> list[Case]:
     return cases
 
 
-@check(
+@declares_check(
     "u15-hooks",
     overlap_cases,
     observer=hooks,
@@ -216,7 +216,7 @@ def training_cases(seed: int) -> list[Case]:
     return [named(APART_NAMES, each) for each in cases]
 
 
-@check(
+@declares_check(
     "u15-apart",
     training_cases,
     observer=apart,
@@ -276,7 +276,7 @@ def _gradients(case: Case) -> list[Tensor]:
     return [each.grad for each in model.parameters() if each.grad is not None]
 
 
-@check(
+@declares_check(
     "u15-clip",
     clipping_cases,
     observer=clip,
@@ -315,7 +315,7 @@ def mean_cases(seed: int) -> list[Case]:
     return [named(SCALE_NAMES, each) for each in cases]
 
 
-@check(
+@declares_check(
     "u15-scale",
     mean_cases,
     observer=scale,
@@ -371,7 +371,7 @@ def _bucket_bytes(widths: list[int], kind: str) -> int:
     }[kind]
 
 
-@check(
+@declares_check(
     "u15-drift",
     bucket_cases,
     observer=drift,
@@ -405,7 +405,7 @@ def mask_cases(seed: int) -> list[Case]:
     return [named(MASKS_NAMES, each) for each in cases]
 
 
-@check(
+@declares_check(
     "u15-masks",
     mask_cases,
     observer=masks,

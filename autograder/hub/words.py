@@ -7,7 +7,6 @@ the exchange, and commands are those of `autograder.hub`.
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 # What a notebook says elsewhere, each within one line, and what it says on a hub.
@@ -23,7 +22,6 @@ WORDS = {
     "Add `CELL=u00-state-gib` to reset": "Add `u00-state-gib` to reset",
     "`make practice UNIT=00` gives": "`python -m autograder.hub practice 00` gives",
 }
-COMMAND = re.compile(r"`make [a-z]|UNIT=|CELL=|hand_in")
 
 
 def on_hub(notebook: str) -> str:
@@ -39,11 +37,6 @@ def rewrite(folder: Path) -> None:
         text = path.read_text(encoding="utf-8")
         if text != on_hub(text):
             path.write_text(on_hub(text), encoding="utf-8")
-
-
-def commands_left(notebook: str) -> list[str]:
-    """Commands of a laptop that a notebook's file still names."""
-    return COMMAND.findall(on_hub(notebook))
 
 
 def _in_file(text: str) -> str:

@@ -1,13 +1,14 @@
 """Are two tensors the same? In shape, in what is finite, and in value within their precision."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from autograder.checking.plain_data import describe
 from autograder.checking.precision import tolerance
-from autograder.checking.result_form import WrongForm, require_as_many
+from autograder.checking.result_form import WrongForm, has_form, require_as_many
 
 ALLOWED = {
     torch.float64: tolerance(),
@@ -58,6 +59,11 @@ def is_same(ours: Tensor | None, theirs: Tensor | None, allowed: float | None = 
     if ours.is_complex() and not theirs.is_complex():
         raise WrongForm(describe(theirs), describe(ours))
     return ours.shape == theirs.shape and bool(same_numbers(ours, theirs, allowed).all())
+
+
+def is_same_tensor(ours: Any, theirs: Tensor) -> bool:
+    """Whether a value is the right tensor: of its dtype and shape, and equal but for rounding."""
+    return has_form(ours, theirs) and is_same(ours, theirs)
 
 
 def num_different(

@@ -29,9 +29,9 @@ Log = list[dict[str, Any]]
 
 
 class Recorded(NamedTuple):
-    """What a function returned on each rank, and what each rank did meanwhile."""
+    """What a function returned on each of the ranks, and what each rank did meanwhile."""
 
-    results: list[Any]
+    ranks: list[Any]
     logs: list[Log]
 
 

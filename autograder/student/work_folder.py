@@ -26,7 +26,6 @@ class WorkFolder:
     """A student's work folder, and the releases that it came from."""
 
     def __init__(self, root: Path = ROOT, work: Path | None = None) -> None:
-        """Take the root folder of the course, and the student's where it is elsewhere."""
         self.root, self.work = root, work or root / "work"
 
     def submit(self, wanted: str) -> Path:

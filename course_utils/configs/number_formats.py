@@ -46,3 +46,4 @@ FORMATS = {
     "fp8-e5m2": NumberFormat(num_exponent_bits=5, num_mantissa_bits=2),
     "fp8-e4m3": NumberFormat(num_exponent_bits=4, num_mantissa_bits=3, has_infinity=False),
 }
+BF16_BYTES, FP32_BYTES = (FORMATS[name].num_bits // 8 for name in ("bf16", "fp32"))

@@ -49,7 +49,6 @@ class RankError(CommError):
     """
 
     def __init__(self, rank: int, message: str) -> None:
-        """Keep the rank beside the message."""
         super().__init__(message)
         self.rank = rank
 
@@ -131,7 +130,6 @@ class CallCounter:
     """Counts each rank's calls per group, and its messages per sender and receiver."""
 
     def __init__(self) -> None:
-        """Start at zero."""
         self._num_calls: Counter[Key] = Counter()
 
     def assign(self, rank: int, call: Call, group: Group) -> tuple[Key, Exchange]:
@@ -147,7 +145,6 @@ class Matcher:
     """Puts the calls of all ranks together as they come in."""
 
     def __init__(self) -> None:
-        """Start without calls."""
         self._incomplete: dict[Key, Exchange] = {}
         self._counter = CallCounter()
 

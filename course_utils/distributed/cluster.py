@@ -31,7 +31,6 @@ from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -46,6 +45,7 @@ from course_utils.instruments.exclusive_use import exclusive
 from course_utils.instruments.flop_count import is_uncounted_product, operation_flops
 from course_utils.instruments.moved_bytes import operation_bytes
 from course_utils.instruments.preconditions import torch_settings_restored
+from course_utils.instruments.training_step import is_backward_running
 
 # Round numbers near an H100: 40 % of its dense bf16 peak, and its bandwidth in a large ring.
 DEFAULT_FLOPS_PER_SECOND = 400e12
@@ -171,8 +171,8 @@ class _ComputeClock(TorchDispatchMode):
             num_bytes = operation_bytes(func, args, kwargs, result)
             seconds = max(seconds, num_bytes / self.bytes_per_second)
         if seconds:
-            is_backward = torch._C._current_graph_task_id() != -1
-            self.rank.compute(seconds, self.rank.part or ("backward" if is_backward else "forward"))
+            part = "backward" if is_backward_running() else "forward"
+            self.rank.compute(seconds, self.rank.part or part)
         return result
 
 
@@ -180,7 +180,6 @@ class VirtualComm(Comm):
     """A rank's connection to the other ranks of the same process."""
 
     def __init__(self, scheduler: Scheduler, rank: Rank, group: Group) -> None:
-        """Connect a rank of a run to its group."""
         super().__init__(rank.number, group)
         self._scheduler, self._rank = scheduler, rank
 

@@ -3,7 +3,7 @@
 So a program of several threads runs the same way every time, whatever the operating system would
 schedule. This includes random numbers: each thread has its own state, saved while others run.
 
-A thread cannot be killed. To stop one, `Stopped` is raised in it: where it waits, at its next
+A thread cannot be killed. To stop one, `ThreadStopped` is raised in it: where it waits, at its next
 tensor operation, or anywhere in Python. Only code that swallows even that, or that blocks outside
 of Python, keeps running, and then the error says so.
 """
@@ -20,12 +20,12 @@ from course_utils.distributed.call_matching import DeadlockError, TimeLimitError
 from course_utils.instruments.randomness import RandomState, random_state_restored
 
 GRACE_SECONDS = 1.0  # for threads that return by themselves after one has failed
-STOP_SECONDS = 5.0  # for a thread in which `Stopped` is raised
-BETWEEN_STOPS_SECONDS = 0.1  # until `Stopped` is raised again
+STOP_SECONDS = 5.0  # for a thread in which `ThreadStopped` is raised
+BETWEEN_STOPS_SECONDS = 0.1  # until `ThreadStopped` is raised again
 POLL_SECONDS = 0.2  # between two looks at whether another thread received an interrupt
 
 
-class Stopped(BaseException):
+class ThreadStopped(BaseException):
     """Raised in a thread to stop it; no `except Exception` catches it."""
 
 
@@ -105,14 +105,14 @@ class CooperativeThreads:
         """Stop the running thread if one has failed.
 
         Raises:
-            Stopped: If so.
+            ThreadStopped: If so.
             DeadlockError: In the first thread after a deadlock.
         """
         if self.failure is None:
             return
         if isinstance(self.failure, DeadlockError) and self.failure.__traceback__ is None:
             raise self.failure  # so that its traceback shows the line of a thread that waits
-        raise Stopped
+        raise ThreadStopped
 
     def fail(self, error: BaseException) -> None:
         """Make all threads stop; the first error is the reason."""
@@ -139,7 +139,7 @@ class CooperativeThreads:
         try:
             self._wait_for_turn(number)
             work(number)
-        except Stopped:
+        except ThreadStopped:
             pass
         except BaseException as error:
             self.fail(error)
@@ -197,7 +197,6 @@ class _Turn:
     """Wakes one thread that waits for it: half as dear as an `Event`, which many may wait for."""
 
     def __init__(self) -> None:
-        """Nobody has it yet."""
         self._lock = Lock()
         self._lock.acquire()
 
@@ -217,11 +216,11 @@ def _always() -> bool:
 
 @contextmanager
 def _dropped_stops_ignored() -> Iterator[None]:
-    """Report no `Stopped` that a garbage collector's callback dropped: it is raised again."""
+    """Report no `ThreadStopped` that a garbage collector's callback dropped: it is raised again."""
     hook = sys.unraisablehook
 
     def report(dropped: "sys.UnraisableHookArgs") -> None:
-        if dropped.exc_type is not Stopped:
+        if dropped.exc_type is not ThreadStopped:
             hook(dropped)
 
     sys.unraisablehook = report
@@ -234,5 +233,5 @@ def _dropped_stops_ignored() -> Iterator[None]:
 def _raise_in(thread: Thread) -> None:
     assert thread.ident is not None
     ctypes.pythonapi.PyThreadState_SetAsyncExc(
-        ctypes.c_ulong(thread.ident), ctypes.py_object(Stopped)
+        ctypes.c_ulong(thread.ident), ctypes.py_object(ThreadStopped)
     )

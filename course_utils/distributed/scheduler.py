@@ -19,7 +19,7 @@ from course_utils.distributed.call_matching import (
 )
 from course_utils.distributed.cluster_run import ClusterRun, Event
 from course_utils.distributed.comm import Handle
-from course_utils.distributed.cooperative_threads import CooperativeThreads, Stopped
+from course_utils.distributed.cooperative_threads import CooperativeThreads, ThreadStopped
 from course_utils.distributed.delivery import PostedCall, Transfer
 from course_utils.distributed.links import Network
 from course_utils.distributed.sent_bytes import ring_sent_bytes
@@ -122,7 +122,6 @@ class Scheduler:
     """
 
     def __init__(self, num_ranks: int, network: Network, seed: int) -> None:
-        """Start with all clocks at zero."""
         self.network, self.matcher = network, Matcher()
         self.world = Group(tuple(range(num_ranks)))
         self.ranks = [Rank(number) for number in self.world.members]
@@ -258,7 +257,7 @@ def _named_errors(rank: Rank, kind: type[BaseException]) -> Iterator[None]:
     """Make an error of a rank's own one that says which rank raised it, and where."""
     try:
         yield
-    except (Stopped, CommError):
+    except (ThreadStopped, CommError):
         raise
     except kind as error:
         message = f"rank {rank.number} raised {type(error).__name__} {rank.position()}: {error}"

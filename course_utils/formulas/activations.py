@@ -18,10 +18,16 @@ Sources: Korthikanti et al. 2022, Reducing Activation Recomputation in Large Tra
 section 4.1; Dao et al. 2022, FlashAttention, section 3.1.
 """
 
-from course_utils.configs import Kernels, ModelConfig, RunConfig, gpt, precision
+from course_utils.configs import (
+    BF16_BYTES,
+    FP32_BYTES,
+    Kernels,
+    ModelConfig,
+    RunConfig,
+    gpt,
+    precision,
+)
 
-FP32_BYTES = 4
-BF16_BYTES = 2
 INDEX_BYTES = 8  # token ids are 64-bit integers
 MASK_BYTES = 1  # a dropout mask holds booleans
 PRECISION_OF = {2: "bf16", 4: "fp32"}  # by the bytes of an activation

@@ -14,9 +14,7 @@ Sources: lecture E (E6, E8), lecture S (S10).
 from collections.abc import Sequence
 from itertools import accumulate
 
-from course_utils.configs import ModelConfig
-
-FP32_BYTES = 4
+from course_utils.configs import FP32_BYTES, ModelConfig
 
 
 def peak_of_storages(

@@ -22,12 +22,11 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from math import ceil, inf
 
-from course_utils.configs import Device, ModelConfig
+from course_utils.configs import BF16_BYTES, Device, ModelConfig
 from course_utils.configs.validation import require_positive
 from course_utils.formulas.flops import forward_flops
 from course_utils.formulas.parameters import parameters
 
-ELEMENT_BYTES = 2  # bf16
 PHASES = ("prefill", "decode", "train")
 
 
@@ -107,11 +106,11 @@ def step_bytes(model: ModelConfig, num_sequences: int, seq_len: int, phase: str)
     read_whole = sum(parts.values()) - parts["embedding"]
     new_tokens = num_sequences * (1 if phase == "decode" else seq_len)
     times = 2 if phase == "train" else 1
-    token_bytes = 2 * ELEMENT_BYTES * model.num_layers * cached  # keys and values
+    token_bytes = 2 * BF16_BYTES * model.num_layers * cached  # keys and values
     seen = num_sequences * (seq_len + 1 if phase == "decode" else seq_len)
     is_cached = phase != "train"
     return {
-        "weights": ELEMENT_BYTES * (times * read_whole + new_tokens * h),
+        "weights": BF16_BYTES * (times * read_whole + new_tokens * h),
         "cache_read": token_bytes * seen * is_cached,
         "cache_written": token_bytes * new_tokens * is_cached,
     }
@@ -144,7 +143,7 @@ def decode_tokens_per_second(
 def decode_memory_bytes(model: ModelConfig, num_sequences: int, context: int) -> int:
     """Bytes of all parameters and of the cache with the new token, in bf16."""
     cache = step_bytes(model, num_sequences, context, "decode")["cache_read"]
-    return ELEMENT_BYTES * sum(parameters(model).values()) + cache
+    return BF16_BYTES * sum(parameters(model).values()) + cache
 
 
 def decode_bytes(model: ModelConfig, num_sequences: int, context: int) -> int:

@@ -18,11 +18,9 @@ attention); Leviathan et al. 2023, section 3 (speculative decoding).
 import math
 from collections.abc import Sequence
 
-from course_utils.configs import Device, ModelConfig
+from course_utils.configs import BF16_BYTES, Device, ModelConfig
 from course_utils.configs.validation import require_positive
 from course_utils.formulas.parameters import active_parameters, parameters
-
-ELEMENT_BYTES = 2  # bf16
 
 
 def cached_numbers(model: ModelConfig) -> int:
@@ -119,8 +117,8 @@ def weights_read(model: ModelConfig, num_sequences: int) -> float:
 
 def served_bytes(model: ModelConfig, num_sequences: int, context: int) -> int:
     """Bytes that all parameters and the cache take on a device, in bf16."""
-    cache = cache_bytes(model, num_sequences, context, ELEMENT_BYTES)
-    return ELEMENT_BYTES * sum(parameters(model).values()) + cache
+    cache = cache_bytes(model, num_sequences, context, BF16_BYTES)
+    return BF16_BYTES * sum(parameters(model).values()) + cache
 
 
 def served_tokens_per_second(
@@ -131,8 +129,8 @@ def served_tokens_per_second(
     A step reads weights and cache and computes its products, whichever takes longer. Whether it
     fits is `served_bytes`.
     """
-    weights = ELEMENT_BYTES * weights_read(model, num_sequences)
-    moved = weights + cache_bytes(model, num_sequences, context, ELEMENT_BYTES)
+    weights = BF16_BYTES * weights_read(model, num_sequences)
+    moved = weights + cache_bytes(model, num_sequences, context, BF16_BYTES)
     seconds = max(
         moved / hardware.bandwidth_bytes_per_second,
         num_sequences * _flops_per_token(model, context) / hardware.dense_flops_per_second("bf16"),

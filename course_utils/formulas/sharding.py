@@ -14,9 +14,8 @@ Sources: Rajbhandari et al. 2020, ZeRO, sections 5 and 7; Zhao et al. 2023, PyTo
 from fractions import Fraction
 from math import ceil
 
+from course_utils.configs import BF16_BYTES
 from course_utils.formulas.memory import state_bytes_of_recipe
-
-BF16_BYTES = 2
 
 
 def sharded_state_bytes(num_params: int, num_ranks: int, stage: int, recipe: str) -> dict[str, int]:

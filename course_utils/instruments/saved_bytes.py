@@ -10,8 +10,8 @@ buffers are live anyway; give their module to leave them out.
     >>> [(each.operation, each.storage_bytes) for each in saved.tensors], saved.total_bytes
     ([('linear', 24), ('relu', 40)], 64)
 
-No hook sees what a student's function keeps elsewhere, on ``ctx`` or in a closure. `blind_spot`
-finds it: storages that the call made and that are still alive after it.
+No hook sees what a student's function keeps elsewhere, on ``ctx`` or in a closure. That is in
+`unseen`: storages that the call made and that are still alive after it.
 
 Sources: PyTorch documentation, "Hooks for saved tensors".
 """
@@ -74,18 +74,6 @@ class SavedBytes:
     def unseen_bytes(self) -> int:
         """Bytes that are kept where autograd does not see them."""
         return sum(each.storage_bytes for each in self.unseen)
-
-    @property
-    def blind_spot(self) -> str:
-        """One sentence on what is kept unseen; empty if nothing is."""
-        if not self.unseen:
-            return ""
-        largest = max(self.unseen, key=lambda each: each.storage_bytes)
-        return (
-            f"{self.unseen_bytes:,} bytes stay alive where autograd does not see them, the largest "
-            f"tensor of shape {largest.shape} and made by `{largest.operation}`: keep tensors with "
-            f"ctx.save_for_backward, not as attributes of ctx or in a closure"
-        )
 
 
 @exclusive

@@ -21,6 +21,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 Owner = nn.Module | Tensor | Optimizer
 
 
+def is_backward_running() -> bool:
+    """Whether this thread is in a backward pass of autograd."""
+    return bool(torch._C._current_graph_task_id() != -1)
+
+
 class StepFollower(TorchDispatchMode):
     """Tells its subclass what each storage is for, as soon as that is known.
 
@@ -32,7 +37,6 @@ class StepFollower(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        """Start before the first step."""
         super().__init__()  # type: ignore[no-untyped-call]
         self.step, self.phase, self.is_stepping = 1, "", False
         self.thread = threading.get_ident()
@@ -46,7 +50,7 @@ class StepFollower(TorchDispatchMode):
 
     def running_phase(self, is_forward: bool) -> str:
         """The phase of what runs now, which may belong to a forward pass."""
-        if torch._C._current_graph_task_id() != -1:
+        if is_backward_running():
             return "backward"
         if self.is_stepping:
             return "step"

@@ -309,7 +309,6 @@ class SlowArray:
     __array_priority__: ClassVar[int] = 1000
 
     def __init__(self, machine: TwoLevelMemory, data: Tensor, base: Tensor, name: str) -> None:
-        """Show ``data``, a part of ``base``."""
         self.__machine, self.__data, self.__base, self.__name = machine, data, base, name
 
     @property

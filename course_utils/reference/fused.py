@@ -23,7 +23,6 @@ class RMSNorm(nn.Module):
     """
 
     def __init__(self, size: int, device: str, dtype: torch.dtype = torch.float32) -> None:
-        """Start with all weights at one."""
         super().__init__()
         self.weight = nn.Parameter(torch.ones(size, device=device, dtype=dtype))
 

@@ -47,7 +47,6 @@ class GroupedAttention(nn.Module):
         dtype: torch.dtype = torch.float32,
         kernels: Kernels = DEFAULT_KERNELS,
     ) -> None:
-        """Four projections: queries, keys, values, output."""
         super().__init__()
         h, d = model.hidden_size, model.head_dim
         self.model, self.kernels = model, kernels

@@ -18,7 +18,6 @@ class LossScaler:
     def __init__(
         self, scale: float, growth_factor: float, backoff_factor: float, growth_interval: int
     ) -> None:
-        """Start at a scale."""
         self.scale = scale
         self.growth_factor, self.backoff_factor = growth_factor, backoff_factor
         self.growth_interval = growth_interval

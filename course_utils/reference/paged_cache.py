@@ -25,7 +25,6 @@ class PagedCache:
     """
 
     def __init__(self, num_blocks: int, block_size: int) -> None:
-        """All blocks are free."""
         self.copies: list[tuple[int, int, int]] = []
         self._block_size = block_size
         self._free = list(range(num_blocks))

@@ -119,7 +119,6 @@ class Segment(nn.Module):
     """Consecutive layers that save their input alone."""
 
     def __init__(self, layers: Iterable[nn.Module]) -> None:
-        """Wrap layers."""
         super().__init__()
         self.layers = nn.Sequential(*layers)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from course_utils.intervals import length, union
 
-ALL_REDUCE, NODE = "gloo:all_reduce", "autograd::"
+ALL_REDUCE, BACKWARD = "gloo:all_reduce", "autograd::"  # how names of events begin
 
 
 def read_step(events: list[dict[str, Any]]) -> dict[str, int]:
@@ -21,7 +21,7 @@ def read_step(events: list[dict[str, Any]]) -> dict[str, int]:
     """
     sent = [each for each in events if each["name"] == ALL_REDUCE]
     others = [each for each in events if each["name"] != ALL_REDUCE]
-    backward_end = max(each["end_ns"] for each in others if each["name"].startswith(NODE))
+    backward_end = max(each["end_ns"] for each in others if each["name"].startswith(BACKWARD))
     busy = union(_interval(each) for each in others)
     either = union(_interval(each) for each in events)
     return {

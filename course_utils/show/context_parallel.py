@@ -8,7 +8,8 @@ from course_utils import colours
 from course_utils.reference.context_parallel import zigzag_positions
 from course_utils.show.picture import Picture, axes
 
-SIDE_BY_SIDE, ZIGZAG = LAYOUTS = ("side by side", "zigzag")
+SIDE_BY_SIDE = "side by side"
+LAYOUTS = (SIDE_BY_SIDE, "zigzag")
 SHADES = (0.35, 1.0)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from matplotlib.patches import Patch
 
-from course_utils.reference.step_trace import ALL_REDUCE, NODE
+from course_utils.reference.step_trace import ALL_REDUCE, BACKWARD
 from course_utils.show.cluster import LABELS, STYLES
 from course_utils.show.memory_over_time import format_bytes
 from course_utils.show.picture import Picture, axes
@@ -49,7 +49,7 @@ def _threads(events: Sequence[Mapping[str, Any]]) -> list[int]:
 def _style(name: str) -> str:
     if name == ALL_REDUCE:
         return "communication"
-    if name.startswith(NODE):
+    if name.startswith(BACKWARD):
         return "backward"
     return "named" if "copy_bucket_to_grad" in name else "forward"
 

@@ -22,7 +22,7 @@ from autograder.exercises.backward_steps import (
     ready_gradients,
     whole_gradients,
 )
-from autograder.exercises.declaring import check
+from autograder.exercises.declaring import declares_check
 from autograder.observers.backward_steps import NUM_ROWS, job_of, state_of
 from autograder.observers.tools import length_of
 from autograder.observers.u09 import buckets, ddp_buckets, memory, no_sync, unused
@@ -121,7 +121,7 @@ def _all_hooks_early(**case: Any) -> dict[str, int]:
 NEVER = (NO_BACKWARD, NONE_FILLED)
 
 
-@check(
+@declares_check(
     "u09-buckets",
     bucket_cases,
     observer=buckets,
@@ -178,7 +178,7 @@ def _no_sync_case(*values: Any) -> Case:
 NO_FORWARD = "No micro-batch is called. What do the functions in the list give when they are?"
 
 
-@check(
+@declares_check(
     "u09-no-sync",
     together_cases,
     observer=no_sync,
@@ -241,7 +241,7 @@ def _sizes(widths: list[int], precision: str) -> list[int]:
     return [ELEMENT_BYTES[precision] * a * b for a, b in pairwise(widths)][::-1]
 
 
-@check(
+@declares_check(
     "u09-memory",
     memory_cases,
     observer=memory,
@@ -365,7 +365,7 @@ def _gradients(case: Case, rank: int) -> list[Tensor]:
     return list(torch.autograd.grad(loss, parameters, materialize_grads=True, allow_unused=True))
 
 
-@check(
+@declares_check(
     "u09-unused",
     unused_cases,
     observer=unused,
@@ -444,7 +444,7 @@ def _assigned(sizes: list[int], order: list[int], limits: list[int]) -> list[int
     return [sum(sizes[n] for n in bucket) for bucket in buckets]
 
 
-@check(
+@declares_check(
     "u09-ddp-buckets",
     ddp_bucket_cases,
     observer=ddp_buckets,

@@ -12,7 +12,7 @@ from autograder.checking.exercise_check import Case, named
 from autograder.checking.mistakes import Symptom
 from autograder.checking.precision import tolerance
 from autograder.exercises.backward_steps import BUCKETERS
-from autograder.exercises.declaring import check
+from autograder.exercises.declaring import declares_check
 from autograder.exercises.searching import least
 from autograder.observers import after_backward
 from autograder.observers.after_backward import (
@@ -79,7 +79,7 @@ def _global_mean_case(scenario: str, num_targets: list[int], summed_losses: list
     return {"scenario": scenario, "num_targets": num_targets, "summed_losses": summed_losses}
 
 
-@check(
+@declares_check(
     "u09-global-mean",
     share_cases,
     observer=global_mean,
@@ -164,7 +164,7 @@ def measured_after_backward(**case: Any) -> dict[str, Any]:
 # Gradients summed after the backward pass, in one call for each parameter.
 
 
-check(
+declares_check(
     "u09-each",
     functools.partial(cases_of, AFTER_BACKWARD_SCENARIOS),
     observer=after_backward,
@@ -266,7 +266,7 @@ MISSED = (
 )
 
 
-@check(
+@declares_check(
     "u09-hidden",
     hidden_cases,
     symptoms=(
@@ -339,7 +339,7 @@ def _ring_case(scenario: str, num_ranks: int, shape: list[int], num_infinite: in
     }
 
 
-@check(
+@declares_check(
     "u09-ring",
     ring_cases,
     observer=ring,
@@ -399,7 +399,7 @@ def measured_ring(
 FLAT_SCENARIOS = (*AFTER_BACKWARD_SCENARIOS, "memory")
 
 
-@check(
+@declares_check(
     "u09-flat",
     functools.partial(cases_of, FLAT_SCENARIOS, transposed=("gradients before",)),
     observer=flat,
@@ -444,7 +444,7 @@ def _first_number(seed: int) -> float:
     return torch.rand((), generator=torch.Generator().manual_seed(seed)).item()
 
 
-@check(
+@declares_check(
     "u09-dropout",
     begin_cases,
     observer=dropout,
@@ -534,7 +534,7 @@ def _step(rng: random.Random, number: int) -> list[Event]:
     return rng.sample(events, len(events)) if number % 4 else events
 
 
-@check(
+@declares_check(
     "u09-read-step",
     step_cases,
     fallback="course_utils.reference.step_trace.read_step",

@@ -49,7 +49,6 @@ class GradebookWriter:
     """The gradebook and the graded notebooks of a course."""
 
     def __init__(self, root: Path, config: Config, secret: str) -> None:
-        """Take a course's folder, its nbgrader configuration and its secret."""
         self.root, self._config, self._secret = root, config, secret
         self._course = config.CourseDirectory.course_id
         self.gradebook = root / "gradebook.db"

@@ -20,7 +20,6 @@ class Destination:
     """The folder of one student's notebook of one unit."""
 
     def __init__(self, folder: Path) -> None:
-        """Take `submitted/<student>/<unit>`, which need not exist."""
         self.folder, self.unit = folder, folder.name
         self.notebook = folder / f"{folder.name}.ipynb"
         self.stamp = folder / timestamp.NAME

@@ -119,7 +119,6 @@ class Answers:
     """The answers of a course's class, for one reader or several."""
 
     def __init__(self, root: Path) -> None:
-        """Take a course's folder."""
         self.root, self.marks = root, Marks(root)
         self._numbering, self._numbers = threading.Lock(), dict[str, dict[str, int]]()
 

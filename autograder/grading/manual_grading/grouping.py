@@ -77,7 +77,7 @@ def groups_of(texts: Sequence[str]) -> list[list[int]]:
     groups: defaultdict[Words, list[tuple[Words, list[int]]]] = defaultdict(list)
     for said, members in sorted(equal.items(), key=lambda each: (-len(each[1]), each[0])):
         candidates = groups[_deciding(said)]
-        near = next((group for first, group in candidates if _is_near(first, said)), None)
+        near = next((group for first, group in candidates if _is_alike(first, said)), None)
         if near is None:
             candidates.append((said, members))
         else:
@@ -111,7 +111,7 @@ def _number(digits: str) -> str:
     return ".".join(filter(None, (whole.lstrip("0") or "0", part.rstrip("0"))))
 
 
-def _is_near(one: Words, other: Words) -> bool:
+def _is_alike(one: Words, other: Words) -> bool:
     if max(len(one), len(other)) > MAX_WORDS:
         return False
     matcher = SequenceMatcher(None, one, other, autojunk=False)

@@ -101,7 +101,6 @@ class Marks:
     """The marks in a course's gradebook."""
 
     def __init__(self, root: Path) -> None:
-        """Take a course's folder."""
         self.path = root / "gradebook.db"
         self._engine = create_engine(
             f"sqlite:///{self.path}",

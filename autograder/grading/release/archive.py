@@ -66,7 +66,6 @@ class Archive:
     """The releases of one unit."""
 
     def __init__(self, root: Path, unit: str) -> None:
-        """Take a course's folder and the folder of a unit."""
         self.unit, self.folder = unit, root / "releases" / unit
 
     def numbers(self) -> list[int]:

@@ -53,7 +53,6 @@ class StoppedError(RuntimeError):
     """
 
     def __init__(self, why: str, *, is_final: bool) -> None:
-        """Take the reason."""
         super().__init__(why)
         self.is_final = is_final
 

@@ -128,8 +128,10 @@ def cluster(address: str) -> Iterator[Pool]:
             executor.shutdown(wait=False)
 
 
-def stream(pool: Pool, submissions: Iterable[Submission]) -> Iterator[GradedSubmission]:
-    """Results in the order in which they finish; only a few submissions are in memory at a time.
+def stream(
+    pool: Pool, submissions: Iterable[Submission]
+) -> Iterator[tuple[Submission, GradedSubmission]]:
+    """Submissions and results, as these finish; only a few submissions are in memory at a time.
 
     Those that were under way when the sandbox ended are graded again at the end, one at a time, so
     that the one which ends it costs nobody else.
@@ -154,9 +156,9 @@ def stream(pool: Pool, submissions: Iterable[Submission]) -> Iterator[GradedSubm
             if isinstance(future.exception(), SandboxGoneError):
                 again.append(submission)
             else:
-                yield _outcome(future, submission)
+                yield submission, _outcome(future, submission)
     for submission in again:
-        yield _outcome(pool.submit(submission.to_bytes()), submission)
+        yield submission, _outcome(pool.submit(submission.to_bytes()), submission)
 
 
 def _outcome(future: "Future[bytes]", submission: Submission) -> GradedSubmission:

@@ -111,12 +111,12 @@ class Run:
         locked, tidy = lock(self.root, self.unit), contextlib.closing(self.store)
         with locked, tidy, self.store.one_sentence_errors(), self._pool() as pool:
             self._release_first()
-            self.earlier, keys = self.store.results(self.unit), dict[str, Key]()
-            for graded in stream(pool, self._submissions(keys)):
+            self.earlier = self.store.results(self.unit)
+            for submission, graded in stream(pool, self._submissions()):
                 if not results:
                     self.store.back_up()
-                student = graded.result.student
-                self.store.put(graded, self._folder(student), keys[student])
+                key = Key(submission.digest, submission.course)
+                self.store.put(graded, self._folder(submission.student), key)
                 results.append(graded.result)
                 on_result(graded.result)
             graded_now = {result.student for result in results}
@@ -131,15 +131,15 @@ class Run:
         measured = self.root / "grading" / "measured"
         return processes(jobs, self.options.is_unsafe, measured, names, self.seeds)
 
-    def _submissions(self, keys: dict[str, Key]) -> Iterator[Submission]:
-        """The submissions to grade; their keys are added to `keys`."""
+    def _submissions(self) -> Iterator[Submission]:
+        """The submissions to grade."""
         due, stored = self.store.deadlines(self.unit), self.store.keys(self.unit)
         others = self._archive.others(self.store.release_of(self.unit))
         for student in self.students:
             found = intake.find(self._folder(student), self.unit)
             about = (*found.remarks, timestamp.text_of(self._folder(student)), due(student))
             parts = (found.raw or b"", self.release.encode(), repr((about, self.seeds)).encode())
-            key = keys[student] = grade_key(*parts)
+            key = grade_key(*parts)
             last = stored.get(student)
             if self.options.begins_anew or last != key:
                 is_same = last is not None and last.submission == key.submission
@@ -147,6 +147,7 @@ class Run:
                     unit=self.unit,
                     student=student,
                     raw=found.raw,
+                    digest=key.submission,
                     release=self.release,
                     other_releases=others,
                     seeds=self.seeds,

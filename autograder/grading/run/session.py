@@ -30,7 +30,6 @@ class Session:
     """
 
     def __init__(self, client: Client | SubprocessFallback, limits: Limits) -> None:
-        """Start nothing before the first request."""
         self._client, self._limits = client, limits
         self._deadline = time.monotonic() + limits.total_seconds
         self._conversation: Conversation | None = None

@@ -39,6 +39,7 @@ class Submission:
         unit: Folder of the unit.
         student: Id of the student.
         raw: The notebook as it was handed in, or None if it cannot be read.
+        digest: Hash of all that belongs to it, the first part of its grade's `Key`.
         release: The notebook as students got it, as JSON.
         other_releases: Those of other releases, which some students may have.
         seeds: Seeds of the hidden cases.
@@ -55,6 +56,7 @@ class Submission:
     raw: bytes | None
     release: str
     seeds: tuple[int, ...]
+    digest: str = ""
     other_releases: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     known: Mapping[str, Verdict] = field(default_factory=dict)

@@ -25,7 +25,6 @@ class Client:
     """Starts processes in a fork server, which several graders may share."""
 
     def __init__(self, control: socket.socket) -> None:
-        """Take the socket on which the fork server is asked for processes."""
         self._control = control
 
     @property
@@ -116,7 +115,6 @@ class Conversation(ABC):
     """
 
     def __init__(self, requests: socket.socket) -> None:
-        """Take this end of the socket for requests and replies."""
         self._requests = requests
         self.cpu_seconds = 0.0
 
@@ -154,7 +152,6 @@ class ForkedConversation(Conversation):
     """A conversation with a process of the fork server, which has a supervisor."""
 
     def __init__(self, requests: socket.socket, supervisor: socket.socket) -> None:
-        """Take the ends of the sockets to the process and to its supervisor."""
         super().__init__(requests)
         self._supervisor = supervisor
 

@@ -86,7 +86,6 @@ class Namespace:
     """
 
     def __init__(self, first: int) -> None:
-        """Look at nothing yet."""
         self._first, self.num_bytes = str(first), 0
         self._running: dict[tuple[str, str], float] = {}
         self._ended_seconds = self._waited_seconds = 0.0

@@ -26,7 +26,6 @@ class Outputs:
     """The outputs of one cell; those beyond a limit are dropped."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self.kept: list[Output] = []
         self._space_left = MAX_TOTAL_CHARACTERS
 
@@ -51,7 +50,6 @@ class Stream(io.TextIOBase):
     """A stream that keeps the first characters written to it."""
 
     def __init__(self) -> None:
-        """Begin empty."""
         self._parts: list[str] = []
         self._space_left = MAX_CHARACTERS
         self._left_out = 0
@@ -94,7 +92,6 @@ class Shell(InteractiveShell):
     displayhook_class = Type(_Hook)
 
     def __init__(self, **named: Any) -> None:
-        """Begin with an empty notebook."""
         self.outputs = Outputs()
         config = Config()
         config.HistoryManager.enabled = False

@@ -121,7 +121,6 @@ class StudentProcess:
     """Carries out the requests about one submission."""
 
     def __init__(self, shell: Shell, checks: dict[str, Check]) -> None:
-        """Take an empty shell and the check of each exercise."""
         self._shell, self._checks = shell, checks
         self._memories: dict[str, CallMemory] = {}
 

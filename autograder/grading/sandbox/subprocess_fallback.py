@@ -43,7 +43,6 @@ class SubprocessConversation(Conversation):
     """A conversation with a child process, which has no supervisor."""
 
     def __init__(self) -> None:
-        """Start the process."""
         requests, theirs = socket.socketpair()
         super().__init__(requests)
         self._folder = TemporaryDirectory(prefix="submission-", ignore_cleanup_errors=True)

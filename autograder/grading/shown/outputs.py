@@ -30,7 +30,6 @@ class Space:
     """The space in a notebook's file that the outputs of all its cells share."""
 
     def __init__(self) -> None:
-        """Begin with all of it."""
         self._left = MAX_BYTES
 
     def fitting(self, outputs: Sequence[NotebookNode]) -> list[NotebookNode]:

@@ -23,7 +23,6 @@ class Looks:
     """
 
     def __init__(self, model: Transformer) -> None:
-        """Watch calls of this model."""
         self.calls: list[list[int]] = []
         self._num_layers, self._num_attended = len(model.blocks), 0
 
@@ -41,7 +40,6 @@ class CacheWrites:
     """Positions that are written to caches. A storage is one if keys or values are copied there."""
 
     def __init__(self, model: Transformer) -> None:
-        """Watch caches of this model."""
         sizes = model.blocks[0].attention.model  # type: ignore[union-attr]
         self._shape = (sizes.num_kv_heads, sizes.head_dim)  # type: ignore[union-attr]
         self._num_buffers = 2 * len(model.blocks)

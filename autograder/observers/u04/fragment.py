@@ -4,6 +4,7 @@ from typing import Any
 
 from autograder.checking.fact import Case, Fact, Plain
 from autograder.checking.plain_data import describe
+from autograder.checking.result_form import WrongForm
 from autograder.observers.tools import errors_as_data
 from course_utils.reference.allocator import CachingAllocator, new_segment_bytes
 
@@ -15,7 +16,7 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     """The script, as far as a student may write one, and how long it is."""
     script = answer(case["device_bytes"])
     if not isinstance(script, list | tuple):
-        raise TypeError(f"wanted a list of requests, got {describe(script)}")
+        raise WrongForm("a list of requests", describe(script))
     numbers = [each for each in script[:MAX_REQUESTS] if type(each) is int]
     return {"script": numbers, "num_requests": len(script)}
 

@@ -13,7 +13,8 @@ from torch import Tensor
 from autograder.checking.fact import Case, Fact, Plain
 from autograder.checking.plain_data import describe
 from autograder.checking.precision import tolerance
-from autograder.observers.comparing import is_equal, is_nearly, is_same
+from autograder.checking.result_form import WrongForm
+from autograder.observers.comparing import is_equal, is_nearly, is_same, is_same_tensor
 from autograder.observers.tools import errors_as_data, undisturbed
 from autograder.observers.u04.training_loop import Setup, hold, precision_of, state_of
 
@@ -62,7 +63,7 @@ def _observed(answer: Any, case: Case) -> dict[str, Any]:
 def _plain_result(result: Any) -> dict[str, Any]:
     if not isinstance(result, dict) or set(KEYS) - set(result):
         wanted = ", ".join(repr(key) for key in KEYS)
-        raise TypeError(f"wanted a dictionary with {wanted}, got {_in_words(result)}")
+        raise WrongForm(f"a dictionary with {wanted}", _in_words(result))
     states = list(result["states"]) if isinstance(result["states"], list | tuple) else []
     storages = [each.untyped_storage() for each in states if isinstance(each, Tensor)]
     return {
@@ -110,7 +111,9 @@ def _nothing_wrong(case: Case, right: Plain) -> dict[str, Any]:
 def _of_training(state: Plain, start: Plain, right: Plain) -> list[Fact]:
     trained = right["weights"] or start["weights"]
     weights = zip(state["weights"], trained, start["weights"], strict=True)
-    wrong = [torch.equal(got, old) for got, wanted, old in weights if not _is_near(got, wanted)]
+    wrong = [
+        torch.equal(got, old) for got, wanted, old in weights if not is_same_tensor(got, wanted)
+    ]
     return [
         Fact(
             "untrained_weights",
@@ -315,13 +318,7 @@ def _is_rounded(got: Any, wanted: Tensor) -> bool:
 
 
 def _are_states_right(got: Sequence[Any], wanted: Sequence[Tensor]) -> bool:
-    return len(got) == len(wanted) and all(map(_is_near, got, wanted))
-
-
-def _is_near(got: Any, wanted: Tensor) -> bool:
-    if not isinstance(got, Tensor) or (got.shape, got.dtype) != (wanted.shape, wanted.dtype):
-        return False
-    return is_same(got, wanted)
+    return len(got) == len(wanted) and all(map(is_same_tensor, got, wanted))
 
 
 def _is_same_number(got: Any, wanted: Tensor) -> bool:

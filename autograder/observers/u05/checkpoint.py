@@ -56,7 +56,6 @@ class _Trial:
     """
 
     def __init__(self, case: Case) -> None:
-        """Build them."""
         kind = case["kind"]
         torch.default_generator.manual_seed(case["rows"] * case["width"])
         self.autocast = getattr(torch, kind) if kind in ("bfloat16", "float16") else None

@@ -27,7 +27,6 @@ class Trial:
     """
 
     def __init__(self, num_tokens: int, hidden_size: int, vocab_size: int, num_pieces: int) -> None:
-        """Build them."""
         generator = torch.Generator().manual_seed(num_tokens * vocab_size)
         shapes = ((num_tokens, hidden_size), (vocab_size, hidden_size))
         self.hidden, self.weight = (
@@ -57,7 +56,6 @@ class _LargestTensor(TorchDispatchMode):
     """Notes how many numbers the largest tensor has that comes out of an operation."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         super().__init__()  # type: ignore[no-untyped-call]
         self.num_numbers = 0
 

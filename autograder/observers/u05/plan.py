@@ -5,19 +5,18 @@ from typing import Any
 from autograder.checking.exercise_check import call
 from autograder.checking.fact import Case, Fact, Plain
 from autograder.checking.plain_data import DICTIONARIES, describe
+from autograder.checking.result_form import WrongForm
 
 
 def observe(answer: Any, case: Case) -> Plain:
     """The student's plan.
 
     Raises:
-        TypeError: If it is not a dictionary.
+        WrongForm: If it is not a dictionary.
     """
     plan: Any = call(answer, case)
     if plan is not None and type(plan) not in DICTIONARIES:
-        raise TypeError(
-            f"wanted a dictionary from names to numbers of layers, got {describe(plan)}"
-        )
+        raise WrongForm("a dictionary from names to numbers of layers", describe(plan))
     return plan and dict(plan)
 
 

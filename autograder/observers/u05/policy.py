@@ -21,7 +21,6 @@ class Products(TorchDispatchMode):
     """Counts matrix products and calls of fused attention that run, and the bytes they make."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         super().__init__()  # type: ignore[no-untyped-call]
         self.count, self.num_bytes = 0, 0
 

@@ -30,7 +30,6 @@ class Trial:
     """
 
     def __init__(self, num_layers: int, layers_per_segment: int, rows: int, width: int) -> None:
-        """Build them."""
         torch.default_generator.manual_seed(rows * num_layers)
         self.layers = [CountedLayer(width) for _ in range(num_layers)]
         self.given, self.size, self.lengths = list(self.layers), layers_per_segment, list[int]()

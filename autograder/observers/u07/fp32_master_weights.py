@@ -110,7 +110,7 @@ def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     trial = trial_of(case)
     trained = [n for n in range(len(trial.weights)) if n != trial.idle]
     weights, masters = observed["weights"], observed["masters"]
-    is_right = [_is_near(masters[n], right["masters"][n]) for n in trained]
+    is_right = [is_same(masters[n], right["masters"][n], STEPPED) for n in trained]
     follows = [_is_same(weights[n], masters[n].bfloat16()) for n in trained]
     stays = [_is_same(weights[n], trial.weights[n]) for n in trained]
     num_idle_changed = sum(
@@ -191,10 +191,6 @@ def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
 
 def _is_same(one: Tensor, other: Tensor) -> bool:
     return one.dtype == other.dtype and torch.equal(one, other)
-
-
-def _is_near(one: Tensor, other: Tensor) -> bool:
-    return is_same(one, other, STEPPED)
 
 
 def _way(trial: Trial, masters: list[Tensor], right: Tensor) -> float:

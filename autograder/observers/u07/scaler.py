@@ -34,7 +34,6 @@ class Trial:
     """Weights in two groups, one scenario's also without a gradient, and a loss for each step."""
 
     def __init__(self, scenario: str, steps: Sequence[str]) -> None:
-        """Begin with weights of one and two."""
         self.weights = [nn.Parameter(torch.full((NUM_NUMBERS,), value)) for value in (1.0, 2.0)]
         self.generator = torch.Generator().manual_seed(len(scenario))
         idle = [nn.Parameter(torch.ones(NUM_NUMBERS))] * (scenario == "one without gradient")

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from autograder.checking.fact import Case, Fact, Plain
+from autograder.checking.result_form import WrongForm
 from autograder.observers.tools import errors_as_data, require_tensor
 
 NUM_CHANCES = 2**16
@@ -23,8 +24,7 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     x, random = all_chances(case["x"])
     results = require_tensor(answer(x, random))
     if results.shape != SHAPE and results.numel() != 2 * NUM_CHANCES:
-        shape = tuple(results.shape)
-        raise TypeError(f"wanted a tensor of the shape of x, {SHAPE}, got {shape}")
+        raise WrongForm(f"a tensor of the shape of x, {SHAPE}", f"one of {tuple(results.shape)}")
     of_one = answer(torch.full(SHAPE, case["x"]), torch.full_like(random, NUM_CHANCES // 2))
     return {"results": results, "of_one": require_tensor(of_one), "x": x, "random": random}
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from autograder.checking import plain_data
 from autograder.checking.fact import Case, Fact, Plain
 from autograder.checking.precision import is_same_number, tolerance
+from autograder.checking.result_form import WrongForm
 from autograder.observers.comparing import is_same
 from autograder.observers.random_numbers import uniform_numbers
 from autograder.observers.tools import errors_as_data, undisturbed
@@ -83,10 +84,10 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
 
 def _required(buffers: Any) -> list[Tensor]:
     if type(buffers) is not list:
-        raise TypeError(f"wanted a list of tensors, got {plain_data.describe(buffers)}")
+        raise WrongForm("a list of tensors", plain_data.describe(buffers))
     for each in buffers:
         if not isinstance(each, Tensor) or each.is_complex():
-            raise TypeError(f"wanted a list of tensors, got one with {plain_data.describe(each)}")
+            raise WrongForm("a list of tensors", f"one with {plain_data.describe(each)}")
     return buffers
 
 
@@ -119,7 +120,7 @@ def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
         ),
         Fact(
             "wrong_sums",
-            sum(not _is_near(*pair) for pair in pairs),
+            sum(not is_same(ours, theirs.double(), SUMMED) for ours, theirs in pairs),
             "buffers that do not hold the sum of their gradients",
             "Sums are not those of all gradients. To which buffer does each hook add, and how "
             "often?",
@@ -138,7 +139,3 @@ def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
             "All bf16 gradients are there together. At which moment can one of them go?",
         ),
     ]
-
-
-def _is_near(mine: Tensor, other: Tensor) -> bool:
-    return is_same(mine, other.double(), SUMMED)

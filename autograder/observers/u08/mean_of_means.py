@@ -5,23 +5,23 @@ from typing import Any
 from autograder.checking import plain_data
 from autograder.checking.exercise_check import call
 from autograder.checking.fact import Case, Fact, Plain
+from autograder.checking.result_form import WrongForm
 
-WANTED = "wanted a list of one number for each sequence"
+WANTED = "a list of one number for each sequence"
 
 
 def observe(answer: Any, case: Case) -> list[Any]:
     """The numbers that the answer returns.
 
     Raises:
-        TypeError: If that is not a list.
-        ValueError: If it has not one entry for each sequence.
+        WrongForm: If that is not a list with one entry for each sequence.
     """
     got = call(answer, case)
     if type(got) is not list:
-        raise TypeError(f"{WANTED}, got {plain_data.describe(got)}")
+        raise WrongForm(WANTED, plain_data.describe(got))
     num_sequences = len(case["lengths"])
     if len(got) != num_sequences:
-        raise ValueError(f"{WANTED}, {num_sequences}, got {len(got)}")
+        raise WrongForm(f"{WANTED}, {num_sequences}", str(len(got)))
     return got
 
 

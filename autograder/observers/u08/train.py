@@ -60,7 +60,6 @@ class Run:
     """
 
     def __init__(self, case: Case) -> None:
-        """Build what a training loop takes."""
         self._case = case
         self.model = _BreakableModel(WIDTH_OF_LONG if is_long(case) else WIDTH)
         self._start = [each.detach().clone() for each in self.model.parameters()]
@@ -179,7 +178,7 @@ def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
         ),
         Fact(
             "wrong_weights",
-            sum(not _is_near(*pair) for pair in weights),
+            sum(not _is_same_weight(*pair) for pair in weights),
             "weights that are wrong at the end",
             "The weights have moved by the right distance to another place. Does each parameter "
             "keep its share of the gradient, and do you change weights after a step?",
@@ -208,7 +207,7 @@ def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     ]
 
 
-def _is_near(ours: Tensor, theirs: Tensor) -> bool:
+def _is_same_weight(ours: Tensor, theirs: Tensor) -> bool:
     require_form(ours, theirs)
     return torch.allclose(ours, theirs, rtol=0, atol=TOLERANCE / 100)
 

@@ -56,8 +56,7 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
         }
 
     with undisturbed():
-        recorded = record_on_ranks(case["num_ranks"], step)
-    return {"ranks": recorded.results, "logs": recorded.logs}
+        return record_on_ranks(case["num_ranks"], step)._asdict()
 
 
 def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:

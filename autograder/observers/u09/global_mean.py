@@ -31,7 +31,7 @@ def _on_rank(comm: Comm, answer: Any, case: Case) -> tuple[float, float | None, 
 def observe(answer: Any, case: Case) -> dict[str, Any]:
     """The share of each rank, its gradient, the loss that was given, and all calls."""
     recorded = record_on_ranks(len(case["num_targets"]), _on_rank, answer, case)
-    return {"shares": recorded.results, "logs": recorded.logs}
+    return {"shares": recorded.ranks, "logs": recorded.logs}
 
 
 def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:

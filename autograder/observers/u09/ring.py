@@ -9,6 +9,7 @@ from torch import Tensor
 
 from autograder.checking.fact import Case, Fact, Plain
 from autograder.checking.precision import tolerance
+from autograder.checking.result_form import has_form
 from autograder.observers.comparing import is_same
 from autograder.observers.on_ranks import (
     BYTES_PER_SECOND,
@@ -25,6 +26,7 @@ MOST_RECEIVED = 200  # numbers that a rank receives; some dozens in most cases
 # The numbers are larger than 64, of which float32 keeps nothing below 2**-17. This is lost there,
 # and exact in float64.
 LAST_BIT = 2.0**-24
+ADDED = tolerance("float32", num_terms=2, cancelled=1)
 
 # Uneven messages that are all in flight at once wait a little for one another: 8 % of the time at
 # most here. Pairs that wait for other pairs cost at least a quarter.
@@ -56,7 +58,7 @@ def _on_rank(comm: Comm, answer: Any, case: Case) -> tuple[Tensor, int]:
 def observe(answer: Any, case: Case) -> dict[str, Any]:
     """The tensor of each rank afterwards, how often it was written into, and all calls."""
     recorded = record_on_ranks(case["num_ranks"], _on_rank, answer, case)
-    tensors, writes = (list(each) for each in zip(*recorded.results, strict=True))
+    tensors, writes = (list(each) for each in zip(*recorded.ranks, strict=True))
     return {"tensors": tensors, "writes": writes, "logs": recorded.logs}
 
 
@@ -87,7 +89,7 @@ def _num_unheard(observed: Plain, right: Plain) -> int:
     """Ranks with right sums that no message has brought: numbers went some other way."""
     ranks = zip(observed["tensors"], right["before"], observed["logs"], strict=True)
     return sum(
-        _is_like(after, right["total"])
+        has_form(after, right["total"])
         and torch.equal(after, right["total"])
         and not _is_made_of(after, before, log)
         for after, before, log in ranks
@@ -188,11 +190,11 @@ def _sums(observed: Plain, right: Plain) -> list[Fact]:
     """In which way sums are wrong."""
     before, total = right["before"], right["total"]
     after = [
-        each if _is_like(each, total) else torch.full_like(total, math.nan)
+        each if has_form(each, total) else torch.full_like(total, math.nan)
         for each in observed["tensors"]
     ]
     is_wrong = not all(torch.equal(each, total) for each in after)
-    is_rounded = is_wrong and all(_is_near(each, total) for each in after)
+    is_rounded = is_wrong and all(is_same(each, total, ADDED) for each in after)
     unwritten = right["most_messages"] - min(observed["writes"])
     is_untouched = all(map(torch.equal, after, before))
     is_of_one = all(bool((torch.stack(before) == each).any(0).all()) for each in after)
@@ -239,11 +241,3 @@ def _sums(observed: Plain, right: Plain) -> list[Fact]:
             "Do the parts cover the whole tensor, and is each of them written in some turn?",
         ),
     ]
-
-
-def _is_like(one: Tensor, other: Tensor) -> bool:
-    return (one.shape, one.dtype) == (other.shape, other.dtype)
-
-
-def _is_near(one: Tensor, other: Tensor) -> bool:
-    return is_same(one, other, tolerance("float32", num_terms=2, cancelled=1))

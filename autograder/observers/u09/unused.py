@@ -52,7 +52,6 @@ class Matrices(nn.Module):
     """
 
     def __init__(self, widths: list[int], kind: str) -> None:
-        """Make a matrix between neighbouring widths."""
         super().__init__()
         generator = torch.Generator().manual_seed(sum(widths))
         shapes = list(zip(widths[1:], widths, strict=False))

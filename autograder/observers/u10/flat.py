@@ -64,8 +64,7 @@ def _whole(shard: Any, part: Tensor, case: Case) -> list[Tensor]:
 @errors_as_data
 def observe(answer: Any, case: Case) -> dict[str, Any]:
     """What each rank has, and all calls."""
-    recorded = record_on_ranks(case["num_ranks"], _on_rank, answer, case)
-    return {"ranks": recorded.results, "logs": recorded.logs}
+    return record_on_ranks(case["num_ranks"], _on_rank, answer, case)._asdict()
 
 
 def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:

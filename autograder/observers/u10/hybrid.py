@@ -38,7 +38,7 @@ def _on_rank(comm: Comm, answer: Any, case: Case) -> Tensor:
 def observe(answer: Any, case: Case) -> dict[str, Any]:
     """The part of each rank, and what each rank did."""
     recorded = record_on_cluster(cluster_of(case), _on_rank, answer, case)
-    return {"parts": recorded.results, "logs": recorded.logs}
+    return {"parts": recorded.ranks, "logs": recorded.logs}
 
 
 def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:

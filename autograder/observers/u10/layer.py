@@ -88,10 +88,10 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     """Numbers and calls of all ranks; for memory also bytes, and lives of whole weights."""
     with undisturbed():
         recorded = record_on_ranks(case["num_ranks"], _on_rank, answer, case)
-        observed: dict[str, Any] = {"ranks": recorded.results, "logs": recorded.logs}
+        observed: dict[str, Any] = {"ranks": recorded.ranks, "logs": recorded.logs}
         if case["scenario"] == "memory":
             observed |= _kept(answer, case)
-            observed["lives"] = record_on_ranks(case["num_ranks"], _layers, answer, case).results
+            observed["lives"] = record_on_ranks(case["num_ranks"], _layers, answer, case).ranks
     return observed
 
 

@@ -33,8 +33,7 @@ def _on_rank(comm: Comm, answer: Any, case: Case) -> dict[str, Any]:
 @errors_as_data
 def observe(answer: Any, case: Case) -> dict[str, Any]:
     """Norm and parts of each rank, and what it did."""
-    recorded = record_on_ranks(case["num_ranks"], _on_rank, answer, case)
-    return {"ranks": recorded.results, "logs": recorded.logs}
+    return record_on_ranks(case["num_ranks"], _on_rank, answer, case)._asdict()
 
 
 def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:

@@ -106,8 +106,7 @@ def _lives_of_wholes(trace: MemoryTrace, whole_bytes: int) -> list[list[int]]:
 @errors_as_data
 def observe(answer: Any, case: Case) -> dict[str, Any]:
     """Gradients of each rank, its calls, and when each whole tensor was made and freed."""
-    recorded = record_on_cluster(cluster_of(case), _on_rank, answer, case)
-    return {"ranks": recorded.results, "logs": recorded.logs}
+    return record_on_cluster(cluster_of(case), _on_rank, answer, case)._asdict()
 
 
 def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:

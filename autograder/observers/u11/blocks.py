@@ -53,8 +53,7 @@ def observe_block(
         return {"result": result.detach(), "x": x.grad, "weights": gradients}
 
     with undisturbed():
-        recorded = record_on_ranks(num_ranks, on_rank)
-    return {"ranks": recorded.results, "logs": recorded.logs}
+        return record_on_ranks(num_ranks, on_rank)._asdict()
 
 
 def whole_block(

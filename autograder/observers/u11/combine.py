@@ -59,8 +59,7 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
         return {"result": result.detach(), "inputs": list(inputs)}
 
     with undisturbed():
-        recorded = record_on_ranks(case["num_ranks"], on_rank)
-    return {"ranks": recorded.results, "logs": recorded.logs}
+        return record_on_ranks(case["num_ranks"], on_rank)._asdict()
 
 
 def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:

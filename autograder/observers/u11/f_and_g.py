@@ -77,8 +77,7 @@ def _on_rank(comm: Comm, answer: Any, case: Case) -> dict[str, Any]:
 def observe(answer: Any, case: Case) -> dict[str, Any]:
     """Result and gradient of each rank, what others hold afterwards, and all calls."""
     with undisturbed():
-        recorded = record_on_ranks(case["num_ranks"], _on_rank, answer, case)
-    return {"ranks": recorded.results, "logs": recorded.logs}
+        return record_on_ranks(case["num_ranks"], _on_rank, answer, case)._asdict()
 
 
 def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:

@@ -17,7 +17,6 @@ class InFlightComm(Comm):
     """One rank's connection; what a call is to fill holds NaN until somebody waits for it."""
 
     def __init__(self, comm: Comm) -> None:
-        """Carry the calls of one rank as ``comm`` does."""
         super().__init__(comm._world_rank, comm._group)
         self._comm = comm
 

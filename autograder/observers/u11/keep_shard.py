@@ -73,7 +73,7 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     with undisturbed():
         recorded = record_on_cluster(cluster_for(case), on_rank, answer, case)
         kept = _kept(answer, case) if case["scenario"] == KEPT else {}
-        return {**kept, "ranks": recorded.results, "logs": recorded.logs}
+        return {**kept, "ranks": recorded.ranks, "logs": recorded.logs}
 
 
 def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:

@@ -72,8 +72,7 @@ def on_rank(comm: Comm, answer: Any, case: Case) -> dict[str, Any]:
 def observe(answer: Any, case: Case) -> dict[str, Any]:
     """Each rank's result, the keys of its calls of `attend_block`, and all calls."""
     with undisturbed():
-        recorded = record_on_cluster(cluster_for(case), on_rank, answer, case)
-    return {"ranks": recorded.results, "logs": recorded.logs}
+        return record_on_cluster(cluster_for(case), on_rank, answer, case)._asdict()
 
 
 def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:

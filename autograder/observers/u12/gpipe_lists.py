@@ -18,6 +18,10 @@ def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
         ask_missing="Which passes does every stage make, and for which micro-batches?",
         ask_seconds="The step takes longer than it must. Which stage is late, and for what?",
     )
+    ask_held = (
+        "A stage holds a micro-batch from its F to its B. Which F of this stage has no B "
+        "of its own behind it?"
+    )
     return [
         *of_run,
         Fact(
@@ -26,16 +30,7 @@ def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
             "forward passes after a backward pass, on all stages",
             "A forward pass comes after a backward pass. Is that GPipe?",
         ),
-        *(
-            lists.held(
-                run,
-                stage,
-                right,
-                "A stage holds a micro-batch from its F to its B. Which F of this stage has no B "
-                "of its own behind it?",
-            )
-            for stage in run.stages
-        ),
+        *(lists.held(run, stage, right, ask_held) for stage in run.stages),
     ]
 
 

@@ -5,10 +5,12 @@ from typing import Any
 from autograder.checking.exercise_check import call
 from autograder.checking.fact import Case, Fact, Plain
 from autograder.checking.plain_data import describe
+from autograder.checking.result_form import WrongForm
 from autograder.observers.tools import errors_as_data
 from course_utils.configs import Placement
 from course_utils.instruments import PassSeconds, PipelineRun, simulate_pipeline
 
+WANTED = "a list of actions for each stage"
 TIMES = 4  # an answer with that many times the actions is not followed
 
 
@@ -18,12 +20,12 @@ def observe(answer: Any, case: Case) -> Plain:
     sizes = {name: each for name, each in case.items() if name != "scenario"}
     schedule: Any = call(answer, sizes)
     if schedule is None:
-        raise TypeError("wanted a list of actions for each stage, got nothing")
+        raise WrongForm(WANTED, "nothing")
     if not isinstance(schedule, list | tuple):
-        raise TypeError(f"wanted a list of actions for each stage, got {describe(schedule)}")
+        raise WrongForm(WANTED, describe(schedule))
     for each in schedule:
         if not isinstance(each, list | tuple):
-            raise TypeError(f"wanted a list of actions for each stage, got {describe(each)} in it")
+            raise WrongForm(WANTED, f"{describe(each)} in it")
     return [[*each] for each in schedule]
 
 

@@ -20,16 +20,11 @@ def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
         ask_seconds="The step takes longer than with GPipe. Which stage has a gap that GPipe does "
         "not have, and what does it wait for there?",
     )
+    ask_held = (
+        "A stage holds more than it must. How many forward passes does it take until the "
+        "first gradient comes back?"
+    )
     return [
         *of_run,
-        *(
-            lists.held(
-                run,
-                stage,
-                right,
-                "A stage holds more than it must. How many forward passes does it take until the "
-                "first gradient comes back?",
-            )
-            for stage in run.stages
-        ),
+        *(lists.held(run, stage, right, ask_held) for stage in run.stages),
     ]

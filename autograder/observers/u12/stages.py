@@ -5,6 +5,7 @@ from typing import Any
 from autograder.checking.exercise_check import call
 from autograder.checking.fact import Case, Fact, Plain
 from autograder.checking.plain_data import describe
+from autograder.checking.result_form import WrongForm
 from autograder.observers.tools import errors_as_data
 
 
@@ -13,11 +14,11 @@ def observe(answer: Any, case: Case) -> Plain:
     """The student's cut.
 
     Raises:
-        TypeError: If it is no list.
+        WrongForm: If it is no list.
     """
     sizes: Any = call(answer, case)
     if not isinstance(sizes, list | tuple):
-        raise TypeError(f"wanted a list of whole numbers, got {describe(sizes)}")
+        raise WrongForm("a list of whole numbers", describe(sizes))
     return list(sizes)
 
 

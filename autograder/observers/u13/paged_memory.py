@@ -14,7 +14,6 @@ class Memory:
     """Cells in blocks, each with the token that was written last."""
 
     def __init__(self, num_blocks: int, block_size: int) -> None:
-        """No cell has a token."""
         self.block_size = block_size
         self.cells: list[list[int | None]] = [[None] * block_size for _ in range(num_blocks)]
 

@@ -2,13 +2,15 @@
 
 from torch import Tensor
 
+from autograder.checking.result_form import WrongForm
+
 
 def of_shape(result: Tensor, shape: tuple[int, ...]) -> Tensor:
     """A result that has the shape which the card asks for.
 
     Raises:
-        TypeError: If it has another one; the message says both.
+        WrongForm: If it has another one.
     """
     if result.shape != shape:
-        raise TypeError(f"wanted a tensor of shape {shape}, got one of {tuple(result.shape)}")
+        raise WrongForm(f"a tensor of shape {shape}", f"one of {tuple(result.shape)}")
     return result

@@ -29,7 +29,6 @@ class Scaled(nn.Module):
     """Two layers, and a buffer that scales what comes out."""
 
     def __init__(self, width: int, rank: int) -> None:
-        """Make weights and buffer of a rank."""
         super().__init__()
         self.layers = layers_of([width, width + 1, 2], 100 * width + rank)
         self.register_buffer("scale", 1 + rows_of(1, 2, rank)[0].abs())

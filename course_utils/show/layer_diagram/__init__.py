@@ -5,6 +5,6 @@ the instrument. Both show the same drawing.
 """
 
 from course_utils.show.layer_diagram.drawing import layer_diagram
-from course_utils.show.layer_diagram.widget import layer_explorer
+from course_utils.show.layer_diagram.layer_explorer import layer_explorer
 
 __all__ = ["layer_diagram", "layer_explorer"]

@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from course_utils import colours
-from course_utils.configs import DEFAULT_KERNELS, Kernels, ModelConfig
+from course_utils.configs import DEFAULT_KERNELS, FP32_BYTES, Kernels, ModelConfig
 from course_utils.configs.validation import require_not_negative, require_positive
 
-FP32_BYTES = 4
 SCORES = "b a s s"
 
 

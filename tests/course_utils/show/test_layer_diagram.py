@@ -21,9 +21,9 @@ from course_utils.show import layer_diagram, layer_explorer
 from course_utils.show.layer_diagram import facts
 from course_utils.show.layer_diagram.drawing import draw
 from course_utils.show.layer_diagram.layer import LayerPass, sub_layers
+from course_utils.show.layer_diagram.layer_explorer import QUESTION
 from course_utils.show.layer_diagram.layout import LONGEST_BAR, SMALLEST_BAR
 from course_utils.show.layer_diagram.saved import names_in_order_of_saving, saved_by_name
-from course_utils.show.layer_diagram.widget import QUESTION
 
 ROOT = Path(__file__).parents[3]
 SIZES = {"num_layers": 1, "hidden_size": 20, "ffn_size": 35, "vocab_size": 7}

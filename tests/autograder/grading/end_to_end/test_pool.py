@@ -65,7 +65,7 @@ def test_a_process_that_dies_costs_its_submission_alone(small):
     """The process of one submission is killed, and later the sandbox that all share."""
     graded = []
     with two_processes(small) as pool:
-        for each in stream(pool, submissions(small, 10)):
+        for _, each in stream(pool, submissions(small, 10)):
             graded.append(each)
             if len(graded) == 1:
                 bounded_process.end_all()
@@ -93,7 +93,7 @@ def test_a_submission_that_ends_the_sandbox_costs_nobody_else(small, monkeypatch
 
     monkeypatch.setattr("autograder.grading.run.pool.grade_bytes", grade_bytes)
     with ThreadPoolExecutor(1) as executor:
-        found = list(stream(Pool(executor, 1), submissions(small, 4)))
+        found = [each for _, each in stream(Pool(executor, 1), submissions(small, 4))]
     told = {each.result.student: each.result.needs_human for each in found}
     died = ("The process that graded it died, twice.",)
     assert told == {"s000": ("read",), "s001": died, "s002": ("read",), "s003": ("read",)}

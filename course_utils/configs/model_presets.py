@@ -1,4 +1,4 @@
-"""Published models by name.
+"""Published models by name; what trains them is `machine_of` a device's name.
 
     >>> preset("Llama-3-8B").num_kv_heads
     8
