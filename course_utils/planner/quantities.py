@@ -379,7 +379,9 @@ QUANTITIES = (
         needs=(*STATE, "llama_layer_bytes", "pipeline_costs"),
         value=first_stage,
         limit=memory_of_device,
-        guess=lambda mission: f"{mission.num_devices} stages, 1F1B, one sequence at a time",
+        guess=lambda mission: (
+            f"{mission.num_devices} stages, 1F1B, one sequence at a time, ends cut too"
+        ),
     ),
     Quantity(
         label="idle in it",
