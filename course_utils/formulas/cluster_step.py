@@ -210,7 +210,7 @@ def _stage_work(
     head = stage.has_head * rates.linear(step.num_tokens, h, model.vocab_size // t)
     core = rates.attention(plan.micro_batch, step.seq_len, model.num_heads // t, dim, passes)
     sums = framework.sum_bytes if plan.has_fp32_gradients else BF16_SUM_BYTES
-    once = min(sums, framework.sum_bytes) * rank_parameters(model, stage, t)
+    once: float = min(sums, framework.sum_bytes) * rank_parameters(model, stage, t)
     once += stage.has_loss * framework.loss_bytes * words
     moved_bytes = (2 + passes) * BF16_BYTES * step.num_tokens * _moved_numbers(model) / t
     moved = n * rates.moving(moved_bytes, KERNELS) + rates.moving(once)

@@ -70,11 +70,11 @@ def nanotron_layer_bytes(model: ModelConfig, seq_len: int) -> int:
     """What nanotron's layer keeps for one sequence, on all tensor ranks together.
 
     Queries, keys and values lie in one tensor, and what is rotated of it is kept once more; with
-    shared heads the queries alone are.
+    shared heads the queries alone are, and with a table of positions nothing is rotated.
     """
     kept = sum(layer_saved_bytes(model, RunConfig(seq_len=seq_len)).values())
-    is_shared = model.num_heads != model.num_kv_heads
-    copied = 0 if is_shared else model.num_heads + model.num_kv_heads
+    is_copied = model.num_heads == model.num_kv_heads and not model.num_positions
+    copied = is_copied * (model.num_heads + model.num_kv_heads)
     return kept + BF16_BYTES * copied * model.head_dim * seq_len
 
 

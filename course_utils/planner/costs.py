@@ -11,7 +11,7 @@ layers that run again are what it would take with them.
 import functools
 import math
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 from course_utils.configs import Machine, ModelConfig, Plan
 from course_utils.formulas.cluster_step import NANOTRON, pace_of, step_work
@@ -114,7 +114,8 @@ def calibrate_from(machine: Machine, step: Step, step_seconds: float) -> Machine
     name = "launch_seconds" if is_launched else "elementwise"
 
     def with_constant(value: float) -> Machine:
-        return replace(machine, **{name: value})
+        constant: dict[str, Any] = {name: value}
+        return replace(machine, **constant)
 
     def seconds(value: float) -> float:
         return math.fsum(_seconds_by_part(step, with_constant(value)).values())

@@ -94,7 +94,7 @@ def constants_of(work: StepWork, measured: Array) -> Pace:
     """The constants of some rows; attention's cannot be told from the others and is given."""
 
     def pace(constants: Array) -> Pace:
-        return Pace(*constants, attention=H100.attention)
+        return Pace(*constants)._replace(attention=H100.attention)
 
     return pace(fit(lambda constants: work.seconds(pace(constants)), measured, START))
 

@@ -5,11 +5,14 @@ import pytest
 
 from course_utils.configs import REACHED
 from course_utils.formulas.calibration import calibrate
+from course_utils.formulas.rank_memory import nanotron_memory
 from course_utils.planner.calibrated import (
     DEVICES,
     held_out,
+    machine_of_run,
     row_of_run,
     settled_runs,
+    step_of_run,
     work_of_run,
 )
 from course_utils.records import one_node_runs
@@ -77,3 +80,13 @@ def test_machines_have_the_constants_of_these_rows(device):
     assert round(constants["attention"], 2) == reached["attention"]
     if device == "A100-80":  # the other's is of the Playbook's rows
         assert round(constants["elementwise"], 2) == reached["elementwise"]
+
+
+@pytest.mark.parametrize(("device", "num_fitting"), [("A100-80", 52), ("H100", 36)])
+def test_no_published_run_that_ran_is_called_impossible(device, num_fitting):
+    """Their engineers filled the devices: many take more than 80·10⁹ bytes less a reserve."""
+    runs = settled_runs(device)
+    limit = machine_of_run(runs[0]).memory_bytes
+    memories = [nanotron_memory(step_of_run(run), 0) for run in runs]
+    assert [each.verdict(limit) for each in memories] == ["fits"] * num_fitting
+    assert max(each.expected for each in memories) > 78e9
