@@ -9,7 +9,8 @@ from IPython import get_ipython
 from autograder import catalogue
 from autograder.planning import folder
 from course_utils.planner import MISSION, QUANTITIES, Functions, Mission, Report
-from course_utils.planner.report import Row, as_card, as_line, value_and_note
+from course_utils.planner.choice import Row
+from course_utils.planner.report import as_card, as_line, value_and_note
 
 
 @dataclass(frozen=True)

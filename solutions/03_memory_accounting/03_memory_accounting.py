@@ -1062,7 +1062,7 @@ try_it(kept_with_output, lean_attend)
 # | log-softmax of the loss, fp32 | $4\,sbv$ |
 # | sequences that fit | (memory $- 16N$) // bytes of one |
 #
-# **Your plan** can now say that Llama-3-8B does not fit on one device, and what to attack: spread the state, 128 GB (units 09 and 10), and recompute the activations (unit 05).
+# **Your plan** can now say that Llama-3-8B does not fit on one device, and what to attack: spread the state, 128 GB (units 09 and 10), and recompute the activations (unit 05). Its limit, 83 GB, is what the driver gives of “80 GB”, 79.1 GiB, less 2 GB for context and NCCL.
 #
 # *Further reading:* Korthikanti et al. 2022, *Reducing Activation Recomputation*, section 4 (15 minutes), where 34 and 5 come from. Rajbhandari et al. 2020, *ZeRO*, section 3 (10 minutes), where 16 comes from. PyTorch's *Hooks for saved tensors* (10 minutes).
 

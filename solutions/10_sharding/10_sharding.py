@@ -21,7 +21,7 @@
 #
 # Sharding keeps one copy of the state among all devices, and moves what is needed when it is needed.
 #
-# Your plan needs 128 GB of state on each device, and a device has 80. After this unit it fits.
+# Your plan needs 128 GB of state on each device, and 83 fit. After this unit it fits.
 #
 # 1. **Compute** what a rank keeps and what it sends, for ZeRO's stages and FSDP.
 # 2. **Write** a sharded optimizer step, and a layer that gathers its weight.
@@ -944,7 +944,7 @@ compare("u10-groups", "all-gathers", computed=2 * 4 + 1, measured=groups["allgat
 #
 # With several micro-batches stages 2 and 3 send more: shard no more than memory asks for.
 #
-# **Your plan** keeps 16 GB of state on each device in stage 3, of 80. Activations are as before: the next unit cuts those.
+# **Your plan** keeps 16 GB of state on each device in stage 3, of 83. Activations are as before: the next unit cuts those.
 #
 # *Further reading:* Rajbhandari et al. 2020, *ZeRO*, sections 5 and 7 (20 minutes). Zhao et al. 2023, *PyTorch FSDP*, section 3 (20 minutes). Hugging Face, *The Ultra-Scale Playbook*, ZeRO (15 minutes).
 

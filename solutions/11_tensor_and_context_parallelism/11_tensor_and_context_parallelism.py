@@ -215,7 +215,7 @@ try_it(beside_one_rank, parallel_mlp, MLP)
 # Attention is cut by **whole heads**, which do not talk to each other before the output projection: a rank takes their rows of `q`, `k` and `v`, and their columns of `o`. f and g stand at its ends, too. (Extra 11.7.)
 
 # %% [markdown]
-# What does it cost? A layer of Llama-3-8B without attention scores: 8,192 tokens, forward and backward, devices of 600 TFLOP/s. Links: 400 GB/s inside a node of eight, 50 GB/s and 10 µs a message between nodes.
+# What does it cost? A layer of Llama-3-8B without attention scores: 8,192 tokens, forward and backward, devices of 600 TFLOP/s. Links: 400 GB/s inside a node of eight, 50 GB/s and 10 µs a message between nodes. This is a toy: it has one adapter between nodes, where a real ring uses all eight.
 #
 # **Guess first.** One device takes 17.9 ms, eight take 3.7. How long do sixteen take, on two nodes?
 
@@ -434,7 +434,7 @@ try_it(tensor_parallel_bytes, 4, 3, 4, 2)
 # %% [markdown]
 # Memory of $1/t$ costs a quarter more bytes. Hidden behind a product, they cost no time.
 #
-# **Your plan.** One sequence of Llama-3-8B on eight devices: 32 layers send 15 GB on each device. At the plan's 200 GB/s that is 75 ms for every sequence, 10 days for all 12 million.
+# **Your plan.** One sequence of Llama-3-8B on eight devices: 32 layers send 15 GB on each device. At the 281 GB/s that messages of this size reach, that is 54 ms for every sequence, 7.6 days for all 12 million.
 
 # %% [markdown]
 # ## One sequence on several devices
@@ -567,7 +567,7 @@ compare("u11-unfair", "times the mean", measured=side_by_side["busiest / mean"])
 
 # %% [markdown] text_answer="u11-why-inside"
 # <!-- BEGIN SOLUTION -->
-# On sixteen devices the products take 1.1 ms, half of the 2.2 ms on eight. But four all-reduces of 67 MB cross the link between the nodes, an eighth as fast: exchange grows from 1.5 ms to 11.3. Data parallelism needs its sums only at the optimizer's step, so each bucket of gradients travels while backward goes on. Tensor parallelism's next product needs the result of each call: nothing is left to compute meanwhile.
+# On sixteen devices the products take 1.1 ms, half of the 2.2 ms on eight. But four all-reduces of 67 MB cross the one adapter between the nodes, an eighth as fast: exchange grows from 1.5 ms to 11.3. Data parallelism needs its sums only at the optimizer's step, so each bucket of gradients travels while backward goes on. Tensor parallelism's next product needs the result of each call: nothing is left to compute meanwhile.
 #
 # *Rubric:* half a point for exchange that grows because of the slower link; half for its milliseconds beside those of the products; half for gradients that travel while backward goes on; half for results that the next product needs at once.
 # <!-- END SOLUTION -->
@@ -594,7 +594,7 @@ explorer(
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# The links between nodes, and only at 400 GB/s.
+# The links between nodes, and only at 400 GB/s: as much as eight adapters together.
 # </details>
 
 # %% [markdown]
@@ -779,7 +779,7 @@ print("yours, both together:", len(ours))
 # | kept for backward | all of $x$ with f and g; $1/t$ where only shards are kept |
 # | causal, work of the busiest rank | $c$ blocks side by side |
 #
-# **Your plan.** Eight devices that share each layer hold 16 GB of states each instead of 128, and wait more than ten days for their links, on top of 21 days of computing: the deadline is gone. Sharding (unit 10) frees the same memory.
+# **Your plan.** Eight devices that share each layer hold 16 GB of states each instead of 128, and wait 7.6 days for their links, on top of 21 days of computing: 29 of 30 days are gone. Sharding (unit 10) frees the same memory.
 #
 # *Further reading:* Shoeybi et al. 2019, *Megatron-LM*, section 3 (15 minutes). Korthikanti et al. 2022, *Reducing Activation Recomputation*, section 4 (20 minutes). Liu et al. 2023, *Ring Attention* (15 minutes).
 

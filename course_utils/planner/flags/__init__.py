@@ -5,6 +5,7 @@ Names of arguments, with project and commit, are data: `arguments.csv` beside th
 >>> print(*flags("Megatron-LM", Plan(data=4, tensor=2, zero_stage=1), 4096, 256), sep="\\n")
 --seq-length 4096 --micro-batch-size 1 --global-batch-size 256
 --use-distributed-optimizer
+--bf16 --grad-reduce-in-bf16
 --tensor-model-parallel-size 2 --sequence-parallel
 """
 
@@ -30,12 +31,14 @@ def arguments() -> dict[str, dict[str, str]]:
 
 def traits(plan: Plan) -> list[str]:
     """What is true of a plan, in the table's words."""
-    staged, shared, stage = plan.pipeline > 1, plan.tensor > 1, f"stage {plan.zero_stage}"
-    replicas = [stage] + shared * [f"{stage} with tensor ranks"]
-    replicas += staged * [f"{stage} with several stages"]
+    staged, shared, has_replicas = plan.pipeline > 1, plan.tensor > 1, plan.data > 1
+    stage = f"stage {plan.zero_stage}" if has_replicas else "no replicas"
+    replicas = [stage] + shared * has_replicas * [f"{stage} with tensor ranks"]
+    replicas += staged * has_replicas * [f"{stage} with several stages"]
     return [
         "always",
-        *(replicas if plan.data > 1 else ["no replicas"]),
+        *replicas,
+        f"{stage} with gradients in {'fp32' if plan.has_fp32_gradients else 'bf16'}",
         *(["tensor ranks"] if shared else []),
         "several stages" if staged else "one stage",
         "layers run again" if plan.is_recomputed else "layers kept",

@@ -20,12 +20,26 @@ def test_each_framework_names_project_and_commit(framework):
     ("framework", "plan", "wanted"),
     [
         ("Megatron-LM", WHOLE, "--pipeline-model-parallel-size 2"),
-        ("Megatron-LM", Plan(data=8, zero_stage=3), "optim_grads_params"),
+        ("Megatron-LM", Plan(data=8, zero_stage=3, has_fp32_gradients=True), "grads_params"),
         ("nanotron", WHOLE, "tokens.batch_accumulation_per_replica=4"),
-        ("torchtitan", Plan(data=8, zero_stage=2), "fsdp_reshard_after_forward=never"),
-        ("torchtitan", Plan(data=2, pipeline=4, zero_stage=3), "local_batch_size=64"),
+        (
+            "torchtitan",
+            Plan(data=8, zero_stage=2, has_fp32_gradients=True),
+            "fsdp_reshard_after_forward=never",
+        ),
+        (
+            "torchtitan",
+            Plan(data=2, pipeline=4, zero_stage=3, has_fp32_gradients=True),
+            "local_batch_size=64",
+        ),
         ("DeepSpeed", Plan(data=4, tensor=2, zero_stage=2), "tensor_parallel.autotp_size=2"),
-        ("DeepSpeed", Plan(), "gradient_accumulation_steps=128"),
+        ("DeepSpeed", Plan(has_fp32_gradients=True), "gradient_accumulation_steps=128"),
+        ("Megatron-LM", WHOLE, "--bf16 --grad-reduce-in-bf16"),
+        ("Megatron-LM", Plan(data=8, has_fp32_gradients=True), "--bf16"),
+        ("nanotron", WHOLE, "optimizer.accumulate_grad_in_fp32=false"),
+        ("nanotron", Plan(has_fp32_gradients=True), "optimizer.accumulate_grad_in_fp32=true"),
+        ("DeepSpeed", Plan(data=4, zero_stage=1, has_fp32_gradients=True), "grad_accum_dtype=fp32"),
+        ("DeepSpeed", Plan(data=4, zero_stage=3), "grad_accum_dtype=bf16"),
     ],
 )
 def test_the_numbers_of_a_plan_arrive(framework, plan, wanted):
@@ -38,9 +52,15 @@ def test_the_numbers_of_a_plan_arrive(framework, plan, wanted):
         ("torchtitan", Plan(data=8, zero_stage=1), "stage 1"),
         ("torchtitan", Plan(data=4, tensor=2), "stage 0 with tensor ranks"),
         ("nanotron", Plan(data=4, zero_stage=2), "stage 2"),
+        ("torchtitan", Plan(data=8, zero_stage=3), "stage 3 with gradients in bf16"),
+        ("DeepSpeed", Plan(data=4), "stage 0 with gradients in bf16"),
         ("DeepSpeed", Plan(data=4, pipeline=2), "stage 0 with several stages"),
-        ("DeepSpeed", Plan(pipeline=2), "several stages"),
-        ("DeepSpeed", Plan(is_recomputed=True), "layers run again"),
+        ("DeepSpeed", Plan(pipeline=2, has_fp32_gradients=True), "several stages"),
+        (
+            "DeepSpeed",
+            Plan(is_recomputed=True, has_fp32_gradients=True),
+            "layers run again",
+        ),
         ("Megatron-LM", Plan(data=2, pipeline=2, zero_stage=3), "stage 3 with several stages"),
     ],
 )
