@@ -7,10 +7,8 @@ import torch
 
 from autograder.checking.exercise_check import Case, named
 from autograder.exercises.declaring import check
-from course_utils.configs import ModelConfig
-from course_utils.formulas.rank_memory import nanotron_layer_bytes
-from course_utils.formulas.stage_cut import cut_by_cost, rank_parameters
 from course_utils.instruments import simulate_pipeline
+from course_utils.planner.first_rank import first_rank_of
 from course_utils.records.sweeps import Run, runs
 from course_utils.reference.pipeline_schedules import one_forward_one_backward
 
@@ -50,17 +48,7 @@ def _drawn_run(rng: random.Random, number: int) -> Run:
 
 
 def _of_run(run: Run) -> Case:
-    names = ("num_layers", "hidden_size", "num_heads", "num_kv_heads", "ffn_size", "vocab_size")
-    model = ModelConfig(
-        **{name: getattr(run, name) for name in names}, is_tied=bool(run.is_tied)
-    )
-    stage = cut_by_cost(model, run.pipeline)[0]
-    sizes = {
-        "parameters": rank_parameters(model, stage, run.tensor),
-        "layers": stage.num_layers,
-        "layer_bytes": nanotron_layer_bytes(model, run.seq_len),
-        "logits": run.seq_len * run.vocab_size,
-    }
+    sizes, _ = first_rank_of(run)
     plan = _plan(run.data, run.tensor, run.pipeline, run.zero_stage, run.micro_batch)
     return named(MEMORY_NAMES, (sizes, plan, run.num_micro_batches))
 

@@ -11,12 +11,13 @@ from autograder.checking.exercise_check import Case
 from autograder.checking.seeds import KNOWN_SEEDS
 from autograder.exercises.declaring import check
 from autograder.exercises.model_sizes import preset_sizes
-from autograder.exercises.u14 import measured_plans
 from autograder.exercises.u14.counts import LLAMA_1B
 from autograder.observers.u14 import plan as plan_observer
 from course_utils.configs import LAST_STAGE, Costs, Machine, machine_of
 from course_utils.formulas.best_plan import plans
 from course_utils.formulas.plan import Task
+from course_utils.planner.measured_plans import NODE, Cluster, clusters
+from course_utils.planner.truth.measured import STEP_SEQUENCES
 
 # === u14-plan
 # The fastest plan that fits, on machines that nobody has seen, by trying all plans; and on machines
@@ -26,7 +27,9 @@ from course_utils.formulas.plan import Task
 LLAMA_8B = preset_sizes("Llama-3-8B")
 SCENARIOS = tuple(plan_observer.ALLOWED_PERCENT)
 MODEL, CLOCK = SCENARIOS
-NUM_MEASURED = 6
+NUM_MEASURED, SHOWN_EVERY = 6, 3  # one in three clusters is for practice alone
+KEPT_SHARE = 0.8  # of a cluster's plans, so that no two draws are the same
+ALLOWED = plan_observer.ALLOWED_PERCENT[CLOCK] / 100
 
 
 MACHINES = ("A100-80", "A100-40")
@@ -47,9 +50,7 @@ def task_cases(seed: int) -> list[Case]:
     cases += [_just_fits(rng), _just_too_large(rng)]
     cases += [_nothing_fits(rng)]
     every = [deepcopy(case) | {"scenario": MODEL} for case in [_known_cases()[0], *cases]]
-    shown = seed in KNOWN_SEEDS
-    measured = measured_plans.drawn_cases(rng, NUM_MEASURED, is_shown=shown)
-    return every + [case | {"scenario": CLOCK} for case in measured]
+    return every + _measured_cases(rng, is_shown=seed in KNOWN_SEEDS)
 
 
 def _with_less(case: Case, num_bytes: int) -> Case:
@@ -114,6 +115,47 @@ def _nothing_fits(rng: random.Random) -> Case:
     return _case(task, costs, int(min(row[0] for row in costs.values())) - 1)
 
 
+def _measured_cases(rng: random.Random, *, is_shown: bool) -> list[Case]:
+    """Some clusters for practice, or some of the others, each with most of its plans."""
+    every = [each for n, each in enumerate(reachable()) if (n % SHOWN_EVERY == 0) == is_shown]
+    chosen = rng.sample(every, NUM_MEASURED)
+    return [_measured_case(_with_most_plans(rng, each)) for each in chosen]
+
+
+@functools.cache
+def reachable() -> tuple[Cluster, ...]:
+    """Clusters on which the right planner is near enough to the best plan: 20 of 25.
+
+    Of the others, three have 64 nodes and two run 80.0.
+    """
+    return tuple(each for each in clusters() if _is_reachable(each))
+
+
+def _is_reachable(cluster: Cluster) -> bool:
+    memory = cluster.machine.memory_bytes
+    seconds = {key: each for key, (num_bytes, each) in cluster.table.items() if num_bytes <= memory}
+    took = cluster.seconds.get(min(seconds, key=seconds.__getitem__), float("inf"))
+    return took <= (1 + ALLOWED) * min(cluster.seconds.values())
+
+
+def _with_most_plans(rng: random.Random, cluster: Cluster) -> Cluster:
+    keys = sorted(cluster.table)
+    while True:
+        some = cluster.of_plans({*rng.sample(keys, int(KEPT_SHARE * len(keys)))})
+        if some.seconds and _is_reachable(some):
+            return some
+
+
+def _measured_case(cluster: Cluster) -> Case:
+    return {
+        "model": {name: each for name, each in vars(cluster.model).items() if each is not None},
+        "num_sequences": STEP_SEQUENCES,
+        "machine": asdict(cluster.machine),
+        "costs": {key: list(row) for key, row in cluster.costs.table.items()},
+        "scenario": CLOCK,
+    }
+
+
 def _uncut_task(rng: random.Random, name: str, seq_len: int, link: int) -> Task:
     """Eight devices and a model that neither tensor ranks nor stages can cut."""
     sizes = model_of(LLAMA_1B | UNCUT | {"num_layers": rng.choice(PRIMES)})
@@ -154,7 +196,11 @@ def _costs(task: Task) -> dict[str, list[float]]:
     observer=plan_observer,
     scenarios=SCENARIOS,
     fallback="course_utils.formulas.best_plan.best_plan",
-    give_away=("course_utils.formulas.best_plan", "course_utils.records.sweeps"),
+    give_away=(
+        "course_utils.formulas.best_plan",
+        "course_utils.planner.measured_plans",
+        "course_utils.records.sweeps",
+    ),
 )
 def tried(
     model: dict[str, Any],
@@ -165,7 +211,9 @@ def tried(
 ) -> dict[str, Any]:
     """The best of the whole table; by the clock, of all that ran."""
     if scenario == CLOCK:
-        seconds = measured_plans.seconds_of(model, Machine(**machine).num_devices, costs)
+        nodes, sizes = Machine(**machine).num_devices // NODE, model_of(model)
+        cluster = next(each for each in clusters() if (each.nodes, each.model) == (nodes, sizes))
+        seconds = dict(cluster.of_plans({*costs}).seconds)
         return {"seconds": seconds, "best": min(seconds.values())}
     memory = Machine(**machine).memory_bytes
     seconds = {key: each for key, (num_bytes, each) in costs.items() if num_bytes <= memory}
