@@ -1,14 +1,26 @@
 """Which plans are there, and which of them is the fastest that fits?
 
->>> model, machine = preset("Llama-3.2-1B"), machine_of("A100-80", num_devices=4)
->>> print(best_plan(model, 256, machine, Task(model, 4096, 256, machine)))
-d 4 t 1 p 1, stage 1, micro-batch 1
+>>> costs = PlanCosts(preset("Llama-3.2-1B"), 4096, 256, machine_of("A100-80", num_devices=4))
+>>> print(best_plan(costs.model, costs.num_sequences, costs.machine, costs))
+d 4 t 1 p 1, stage 0, micro-batch 4
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Protocol
 
-from course_utils.configs import LAST_STAGE, Costs, Machine, ModelConfig, Plan
-from course_utils.formulas.plan import Task
+from course_utils.configs import LAST_STAGE, Machine, ModelConfig, Plan
+
+
+class PlanTable(Protocol):
+    """Bytes and seconds of each plan."""
+
+    def bytes_of(self, plan: Plan, /) -> float:
+        """Bytes on the fullest device."""
+        ...
+
+    def seconds_of(self, plan: Plan, /) -> float:
+        """Seconds of a step."""
+        ...
 
 
 def plans(model: ModelConfig, num_sequences: int, machine: Machine) -> Iterator[Plan]:
@@ -40,9 +52,7 @@ def _of_layout(data: int, tensor: int, pipeline: int, own_sequences: int) -> Ite
                 )
 
 
-def best_plan(
-    model: ModelConfig, num_sequences: int, machine: Machine, costs: Costs | Task
-) -> Plan:
+def best_plan(model: ModelConfig, num_sequences: int, machine: Machine, costs: PlanTable) -> Plan:
     """The fastest of all plans that fit.
 
     Args:
@@ -54,11 +64,25 @@ def best_plan(
     Raises:
         ValueError: If none fits.
     """
-    fitting = [
-        plan
-        for plan in plans(model, num_sequences, machine)
-        if costs.bytes_of(plan) <= machine.memory_bytes
-    ]
+    num_bytes = {each: costs.bytes_of(each) for each in plans(model, num_sequences, machine)}
+    fitting = [plan for plan, each in num_bytes.items() if each <= machine.memory_bytes]
     if not fitting:
-        raise ValueError("no plan fits: take more devices, or shorter sequences")
+        raise ValueError(why_none(model, num_sequences, machine, num_bytes))
     return min(fitting, key=costs.seconds_of)
+
+
+def why_none(
+    model: ModelConfig, num_sequences: int, machine: Machine, num_bytes: Mapping[Plan, float]
+) -> str:
+    """Why no plan is left: none divides what it has to, or the smallest is too large."""
+    if not num_bytes:
+        return (
+            f"no plan uses all of {machine.num_devices} devices: tensor ranks have to divide "
+            f"{model.num_kv_heads} key and value heads, stages {model.num_layers} layers, replicas "
+            f"{num_sequences} sequences; take another number of devices"
+        )
+    smallest = min(num_bytes, key=num_bytes.__getitem__)
+    return (
+        f"no plan fits: the smallest ({smallest}) takes {num_bytes[smallest] / 1e9:.0f} of "
+        f"{machine.memory_bytes / 1e9:.0f} GB; take more devices, or shorter sequences"
+    )

@@ -185,13 +185,19 @@ class Task:
     def _sizes(self) -> dict[str, int]:
         return model_sizes(self.model, self.seq_len)
 
+    def bytes_by_part(self, plan: Plan) -> dict[str, int]:
+        """Bytes on the fullest device, as `plan_bytes` names them."""
+        return plan_bytes(self.model, self._sizes, self.seq_len, self.num_sequences, plan)
+
+    def seconds_by_part(self, plan: Plan) -> dict[str, float]:
+        """Seconds of a step, as `plan_seconds` names them."""
+        sizes = self.model, self.seq_len, self.num_sequences, self.machine
+        return plan_seconds(*sizes, plan)
+
     def bytes_of(self, plan: Plan) -> int:
         """Bytes on the fullest device."""
-        return sum(
-            plan_bytes(self.model, self._sizes, self.seq_len, self.num_sequences, plan).values()
-        )
+        return sum(self.bytes_by_part(plan).values())
 
     def seconds_of(self, plan: Plan) -> float:
         """Seconds of a step."""
-        sizes = self.model, self.seq_len, self.num_sequences, self.machine
-        return math.fsum(plan_seconds(*sizes, plan).values())
+        return math.fsum(self.seconds_by_part(plan).values())

@@ -6,8 +6,9 @@ A shape that was not measured has the rate of the nearest one; one shape alone i
     200.0
 """
 
+import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 NODE = 8  # devices
@@ -41,9 +42,12 @@ Links = Callable[[str, float, Group], float]
 
 def nearest(measured: Table, shape: Shape) -> float:
     """The rate of the shape with the least sum of ratios, in logarithms."""
-    if shape in measured:
-        return measured[shape]
-    return measured[min(measured, key=lambda each: _distance(each, shape))]
+    return measured[shape if shape in measured else _nearest_shape(tuple(measured), shape)]
+
+
+@functools.lru_cache(maxsize=2**16)
+def _nearest_shape(measured: Sequence[Shape], shape: Shape) -> Shape:
+    return min(measured, key=lambda each: _distance(each, shape))
 
 
 def _distance(one: Shape, other: Shape) -> float:
@@ -75,17 +79,24 @@ class Rates:
     kernel_seconds: float
     links: Links
 
-    def linear(self, num_tokens: int, inner: int, outer: int) -> float:
-        """Seconds of a product and of the gradients of its input and of its weight."""
+    def linear(self, num_tokens: int, inner: int, outer: int, num_forward: int = 1) -> float:
+        """Seconds of a product, run so often, and of the gradients of its input and its weight."""
         shapes = (num_tokens, inner, outer), (num_tokens, outer, inner), (outer, num_tokens, inner)
-        rates = [nearest(self.products[role], x) for role, x in zip(ROLES, shapes, strict=True)]
-        return 2 * num_tokens * inner * outer * math.fsum(1 / rate for rate in rates)
+        forward, *backward = (
+            1 / nearest(self.products[role], shape)
+            for role, shape in zip(ROLES, shapes, strict=True)
+        )
+        return 2 * num_tokens * inner * outer * math.fsum([num_forward * forward, *backward])
 
-    def attention(self, num_sequences: int, seq_len: int, num_heads: int, head_dim: int) -> float:
-        """Seconds of causal attention, forward and backward."""
+    def attention(
+        self, num_sequences: int, seq_len: int, num_heads: int, head_dim: int, num_forward: int = 1
+    ) -> float:
+        """Seconds of causal attention, forward so often and backward."""
         flops = 4 * num_sequences * seq_len**2 * num_heads * head_dim
-        shape = seq_len, num_heads
-        return flops / nearest(self.forward, shape) + 2.5 * flops / nearest(self.backward, shape)
+        forward, backward = (
+            nearest(table, (seq_len, num_heads)) for table in (self.forward, self.backward)
+        )
+        return num_forward * flops / forward + 2.5 * flops / backward
 
     def moving(self, num_bytes: float, num_kernels: int = 0) -> float:
         """Seconds of kernels that only move bytes."""

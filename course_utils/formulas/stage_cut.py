@@ -73,7 +73,8 @@ def cut_by_cost(model: ModelConfig, num_stages: int) -> list[Stage]:
         and four stages of a model of 16 layers, measured memory says ``>=``.
     """
     h = model.hidden_size
-    layer, head = 4 * h**2 + 3 * model.ffn_size * h, model.vocab_size * h
+    matrices = 2 + model.is_gated
+    layer, head = 4 * h**2 + matrices * model.ffn_size * h, model.vocab_size * h
     blocks = [("embedding", 0), *[("layer", layer)] * model.num_layers]
     blocks += [("norm", 0), ("head", head), ("loss", 0)]
     whole, done = sum(cost for _, cost in blocks), 0

@@ -14,7 +14,7 @@ BF16_BYTES = 2
 
 @dataclass(frozen=True)
 class Step:
-    """A step of a Llama on a plan.
+    """A step of a dense transformer on a plan.
 
     Attributes:
         model: Its sizes; the vocabulary as the framework pads it.
@@ -37,8 +37,6 @@ class Step:
         unknown = {
             "latent attention": self.model.latent_attention is not None,
             "experts": self.model.experts is not None,
-            "layers without a gate": not self.model.is_gated,
-            "layers that run again": self.plan.is_recomputed,
             "tensor ranks that do not divide the heads": self.model.num_heads % self.plan.tensor,
         }
         for name, is_wanted in unknown.items():

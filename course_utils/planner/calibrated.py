@@ -7,14 +7,16 @@
 
 from collections.abc import Sequence
 
-from course_utils.configs import Machine, ModelConfig, machine_of
+from course_utils.configs import Machine, ModelConfig, Plan, machine_of
 from course_utils.formulas.calibration import held_out_errors
-from course_utils.formulas.plan import update_seconds
-from course_utils.formulas.step_parts import token_seconds
+from course_utils.formulas.cluster_step import Framework, StepWork, step_work
+from course_utils.formulas.stage_cut import cut_evenly
+from course_utils.formulas.step import Step
+from course_utils.planner.rates import rates_of
 from course_utils.records import FoundryRun, one_node_runs
 
 DEVICES = {"A100-80": "A100-80", "A100-40": "A100-40", "H100": "H100-SXM"}
-BF16_BYTES, GATHERS = 2, 3  # weights forward, weights backward, gradients
+FSDP = Framework(cut=cut_evenly, loss_bytes=24, sum_bytes=0, update_bytes=0, is_summed_whole=False)
 
 
 def model_of_run(run: FoundryRun) -> ModelConfig:
@@ -41,21 +43,37 @@ def settled_runs(device: str) -> list[FoundryRun]:
     return [run for run in one_node_runs(device) if not run.contradiction]
 
 
+def step_of_run(run: FoundryRun) -> Step:
+    """A run as a step of FSDP's."""
+    plan = Plan(
+        data=run.num_devices,
+        zero_stage=3,
+        micro_batch=run.micro_batch_sequences,
+        is_recomputed=bool(run.recompute_all_layers),
+    )
+    num_sequences = run.num_devices * run.micro_batch_sequences * run.accumulation
+    return Step(model_of_run(run), run.seq_len, num_sequences, plan)
+
+
+def work_of_run(run: FoundryRun) -> StepWork:
+    """Its work, at the rates of its devices."""
+    return step_work(step_of_run(run), FSDP, rates_of(machine_of_run(run)))
+
+
 def row_of_run(run: FoundryRun) -> list[float]:
     """Seconds of a token: products and gathers, attention, elementwise, measured.
 
     Weights are gathered twice in each micro-batch and gradients scattered once, none of it hidden.
     Once in a step each device updates its share of the parameters, which only moves bytes.
     """
-    machine = machine_of_run(run)
-    parts = token_seconds(model_of_run(run), run.seq_len, machine, bool(run.recompute_all_layers))
-    share = (run.num_devices - 1) / run.num_devices
-    sent = GATHERS * BF16_BYTES * run.num_parameters * share / machine.link_bytes_per_second
-    tokens = run.micro_batch_sequences * run.seq_len
-    update = update_seconds(run.num_parameters / run.num_devices, machine)
-    elementwise = parts["elementwise"] + update / (run.accumulation * tokens)
-    measured = 1 / run.tokens_per_second_per_device
-    return [parts["products"] + sent / tokens, parts["attention"], elementwise, measured]
+    work, passes = work_of_run(run), run.accumulation
+    parts = (
+        passes * work.products[0] + work.replicas,
+        passes * work.attention[0],
+        passes * work.moved[0] + work.update,
+    )
+    tokens = passes * run.micro_batch_sequences * run.seq_len
+    return [*(float(each) / tokens for each in parts), 1 / run.tokens_per_second_per_device]
 
 
 def held_out(runs: Sequence[FoundryRun]) -> dict[FoundryRun, float]:

@@ -1,37 +1,37 @@
 """What is to be planned: a model, devices, a number of tokens, a deadline."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from course_utils.configs import Device, Machine, ModelConfig, device, machine_of, preset
+from course_utils.configs import Machine, ModelConfig, Plan, machine_of, preset
+
+SECONDS_PER_DAY, HOURS_PER_DAY = 86_400, 24
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mission:
-    """One training run that is wanted.
+    """One training run that is wanted; all that is of the devices is the machine's.
 
     Attributes:
-        name: Which model on which devices, in a few words.
+        name: Of the model.
         model: Its sizes.
-        device: Data sheet of a device.
         machine: The devices by the rates that they reach, and the links between them.
         seq_len: Tokens of a sequence.
         num_tokens: Tokens to train on.
         tokens_per_step: Tokens after which the weights change once.
         num_days: The deadline.
         utilisation: Share of the devices' dense peak in bf16 that is hoped for.
-        usd_per_device_hour: A price; prices differ and change.
+        has_fp32_gradients: Whether gradients are kept in fp32 instead of bf16.
     """
 
     name: str
     model: ModelConfig
-    device: Device
     machine: Machine
     seq_len: int
     num_tokens: int
     tokens_per_step: int
     num_days: int
     utilisation: float
-    usd_per_device_hour: float
+    has_fp32_gradients: bool = False
 
     @property
     def num_devices(self) -> int:
@@ -39,32 +39,48 @@ class Mission:
         return self.machine.num_devices
 
     @property
-    def link_bytes_per_second(self) -> int:
-        """What each device sends and receives."""
-        return int(self.machine.link_bytes_per_second)
+    def usd_per_device_hour(self) -> float:
+        """The machine's price."""
+        return self.machine.usd_per_device_hour
+
+    @property
+    def flops_per_second(self) -> float:
+        """FLOP/s of one device, at the utilisation that is hoped for."""
+        return self.utilisation * self.machine.peak_flops_per_second
+
+    @property
+    def recipe(self) -> str:
+        """The precision, by its name in `PRECISIONS`."""
+        return Plan(has_fp32_gradients=self.has_fp32_gradients).recipe
 
     @property
     def sequences_per_step(self) -> int:
         """Sequences after which the weights change once."""
         return self.tokens_per_step // self.seq_len
 
+    def days(self, step_seconds: float) -> float:
+        """Days of the run, by seconds of a step."""
+        return self.num_tokens / self.tokens_per_step * step_seconds / SECONDS_PER_DAY
+
+    def usd(self, days: float) -> float:
+        """Price of all devices in so many days."""
+        return days * HOURS_PER_DAY * self.num_devices * self.usd_per_device_hour
+
     def __str__(self) -> str:
         """The mission in one line."""
         return (
-            f"{self.name}: {self.num_tokens / 1e9:,.0f} billion tokens in {self.num_days} days, "
-            f"in sequences of {self.seq_len:,}"
+            f"{self.name} on {self.machine}: {self.num_tokens / 1e9:,.0f} billion tokens in "
+            f"{self.num_days} days, in sequences of {self.seq_len:,}"
         )
 
 
 MISSION = Mission(
-    name="Llama-3-8B on 8 × H100-SXM",
+    name="Llama-3-8B",
     model=preset("Llama-3-8B"),
-    device=device("H100-SXM"),
-    machine=replace(machine_of("H100-SXM", num_devices=8), link_bytes_per_second=200 * 10**9),
+    machine=machine_of("H100-SXM", num_devices=8),
     seq_len=8192,
     num_tokens=100 * 10**9,
     tokens_per_step=4 * 2**20,
     num_days=30,
     utilisation=0.4,
-    usd_per_device_hour=2.5,
 )

@@ -11,10 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from course_utils.configs import LAST_STAGE, Plan
-from course_utils.formulas.plan import Task
+from course_utils.configs import LAST_STAGE, NoSuchPlan, Plan
+from course_utils.formulas.best_plan import plans
+from course_utils.formulas.parameters import parameters_by_part
+from course_utils.formulas.rates import Group
 from course_utils.formulas.roofline import training_products
+from course_utils.planner.costs import PlanCosts
 from course_utils.planner.mission import Mission
+from course_utils.planner.rates import rates_of
 
 Functions = Mapping[str, Callable[..., Any]]
 
@@ -35,7 +39,7 @@ COURSE_FUNCTIONS = {
     "pipeline_costs": "pipeline.pipeline_costs",
     "best_plan": "best_plan.best_plan",
 }
-RECIPE, ELEMENT_BYTES = "bf16", 2
+ELEMENT_BYTES = 2
 SECONDS_PER_HOUR, HOURS_PER_DAY = 3600, 24
 
 
@@ -54,14 +58,9 @@ def work(functions: Functions, mission: Mission) -> float:
     return per_token * mission.num_tokens / 10**21
 
 
-def flops_per_second(mission: Mission) -> float:
-    """FLOP/s of one device, at the utilisation that is hoped for."""
-    return mission.utilisation * mission.device.dense_flops_per_second("bf16")
-
-
 def device_hours(functions: Functions, mission: Mission) -> float:
     """Hours of all devices together."""
-    return work(functions, mission) * 10**21 / flops_per_second(mission) / SECONDS_PER_HOUR
+    return work(functions, mission) * 10**21 / mission.flops_per_second / SECONDS_PER_HOUR
 
 
 def days(functions: Functions, mission: Mission) -> float:
@@ -77,8 +76,8 @@ def days_at_the_roof(functions: Functions, mission: Mission) -> float:
     ]
     seconds: float = functions["roofline_seconds"](
         operations,
-        mission.device.dense_flops_per_second("bf16"),
-        mission.device.bandwidth_bytes_per_second,
+        mission.machine.peak_flops_per_second,
+        mission.machine.memory_bytes_per_second,
     )
     num_sequences = mission.num_tokens / mission.seq_len / mission.num_devices
     return num_sequences * seconds / SECONDS_PER_HOUR / HOURS_PER_DAY
@@ -102,14 +101,14 @@ def layer_bytes(functions: Functions, mission: Mission) -> int:
 
 def state(functions: Functions, mission: Mission) -> float:
     """GB of weights, gradients and optimizer states on each device, nothing sharded."""
-    parts = functions["state_bytes"](num_params(functions, mission), RECIPE)
+    parts = functions["state_bytes"](num_params(functions, mission), mission.recipe)
     return math.fsum(parts.values()) / 10**9
 
 
 def sharded_state(functions: Functions, mission: Mission) -> float:
     """GB of weights, gradients and optimizer states on each device, everything sharded."""
     parts = functions["sharded_state_bytes"](
-        num_params(functions, mission), mission.num_devices, LAST_STAGE, RECIPE
+        num_params(functions, mission), mission.num_devices, LAST_STAGE, mission.recipe
     )
     return math.fsum(parts.values()) / 10**9
 
@@ -153,6 +152,27 @@ def passes(functions: Functions, mission: Mission) -> float:
     return float(run["num_micro_batches"])
 
 
+def link_rate(mission: Mission, name: str, num_bytes: int) -> int:
+    """Bytes that each device sends in a second of a collective of this size, if all take part."""
+    n = mission.num_devices
+    if n == 1:
+        return round(mission.machine.link_bytes_per_second)
+    seconds = rates_of(mission.machine).collective(name, num_bytes, Group(n))
+    return round((n - 1) / n * (2 if name == "all_reduce" else 1) * num_bytes / seconds)
+
+
+def gradients_rate(mission: Mission) -> int:
+    """What each device sends of all gradients in a second."""
+    num_params = sum(parameters_by_part(mission.model).values())
+    return link_rate(mission, "all_reduce", ELEMENT_BYTES * num_params)
+
+
+def messages_rate(mission: Mission) -> int:
+    """What each device sends in a second of one hidden state, which tensor ranks gather."""
+    hidden = ELEMENT_BYTES * mission.seq_len * mission.model.hidden_size
+    return link_rate(mission, "all_gather", hidden)
+
+
 def hiding_tokens(functions: Functions, mission: Mission) -> float:
     """Fewest tokens on each device behind whose backward pass the gradients' exchange hides."""
     return float(
@@ -160,8 +180,8 @@ def hiding_tokens(functions: Functions, mission: Mission) -> float:
             num_params(functions, mission),
             mission.num_devices,
             ELEMENT_BYTES,
-            mission.link_bytes_per_second,
-            int(flops_per_second(mission)),
+            gradients_rate(mission),
+            int(mission.flops_per_second),
         )
     )
 
@@ -173,7 +193,7 @@ def exchange_of_shared_layers(functions: Functions, mission: Mission) -> float:
     )
     bytes_per_sequence: int = mission.model.num_layers * sent["tensor"]
     num_sequences = mission.num_tokens / mission.seq_len
-    seconds = num_sequences * bytes_per_sequence / mission.link_bytes_per_second
+    seconds = num_sequences * bytes_per_sequence / messages_rate(mission)
     return seconds / SECONDS_PER_HOUR / HOURS_PER_DAY
 
 
@@ -201,42 +221,46 @@ def bubble(functions: Functions, mission: Mission) -> float:
     return float(100 * costs["idle_seconds"] / costs["seconds"])
 
 
-def _fastest(functions: Functions, mission: Mission) -> tuple[float, float]:
-    """Bytes of each device and seconds of a step with the plan that is chosen."""
-    model, machine = mission.model, mission.machine
-    task = Task(model, mission.seq_len, mission.sequences_per_step, machine)
-    return _searched(functions["best_plan"], task)
+def fastest(functions: Functions, mission: Mission) -> Plan:
+    """The plan that is chosen.
+
+    Raises:
+        ValueError: If none fits, or the choice is no plan for this machine.
+    """
+    costs = PlanCosts.of(mission)
+    costs.step(Plan())  # refuses by name what no run checks
+    return _searched(functions["best_plan"], costs)
 
 
 @functools.lru_cache(maxsize=32)
-def _searched(best_plan: Callable[..., Plan], task: Task) -> tuple[float, float]:
+def _searched(best_plan: Callable[..., object], costs: PlanCosts) -> Plan:
     """Memory, time and cost ask for the same plan: it is searched once."""
-    chosen = best_plan(task.model, task.num_sequences, task.machine, task)
-    return task.bytes_of(chosen), task.seconds_of(chosen)
+    chosen = best_plan(costs.model, costs.num_sequences, costs.machine, costs)
+    if not isinstance(chosen, Plan):
+        raise ValueError(f"best_plan gave {chosen!r} where a Plan was wanted, or a ValueError")
+    if chosen not in set(plans(costs.model, costs.num_sequences, costs.machine)):
+        raise ValueError(str(NoSuchPlan(chosen)))
+    return chosen
 
 
 def memory_of_fastest(functions: Functions, mission: Mission) -> float:
     """GB that the fastest plan takes of each device."""
-    num_bytes, _ = _fastest(functions, mission)
-    return num_bytes / 10**9
+    return PlanCosts.of(mission).bytes_of(fastest(functions, mission)) / 10**9
 
 
 def days_of_fastest(functions: Functions, mission: Mission) -> float:
     """Days of the run with the fastest plan."""
-    _, step_seconds = _fastest(functions, mission)
-    seconds = mission.num_tokens / mission.tokens_per_step * step_seconds
-    return seconds / SECONDS_PER_HOUR / HOURS_PER_DAY
+    return mission.days(PlanCosts.of(mission).seconds_of(fastest(functions, mission)))
 
 
 def cost_of_fastest(functions: Functions, mission: Mission) -> float:
     """USD for all device hours of the fastest plan."""
-    hours = days_of_fastest(functions, mission) * HOURS_PER_DAY * mission.num_devices
-    return hours * mission.usd_per_device_hour
+    return mission.usd(days_of_fastest(functions, mission))
 
 
 def memory_of_device(mission: Mission) -> float:
-    """GB of memory that a device has."""
-    return mission.device.memory_bytes / 10**9
+    """GB of a device that tensors may fill."""
+    return mission.machine.memory_bytes / 10**9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -338,7 +362,7 @@ QUANTITIES = (
         needs=("parameters", "min_tokens"),
         value=hiding_tokens,
         limit=lambda mission: mission.seq_len,
-        guess=lambda mission: f"{mission.link_bytes_per_second / 10**9:.0f} GB/s links",
+        guess=lambda mission: f"{gradients_rate(mission) / 10**9:.0f} GB/s links",
     ),
     Quantity(
         label="exchange if all devices share each layer",
@@ -346,7 +370,7 @@ QUANTITIES = (
         needs=("tensor_parallel_bytes",),
         value=exchange_of_shared_layers,
         guess=lambda mission: (
-            f"{mission.link_bytes_per_second / 10**9:.0f} GB/s links, nothing hidden"
+            f"{messages_rate(mission) / 10**9:.0f} GB/s in messages of this size, nothing hidden"
         ),
     ),
     Quantity(
@@ -370,7 +394,7 @@ QUANTITIES = (
         needs=FASTEST,
         value=memory_of_fastest,
         limit=memory_of_device,
-        guess=lambda _: "the fullest device",
+        guess=lambda _: "the fullest device, with what the framework adds",
     ),
     Quantity(
         label="its time",
@@ -378,7 +402,7 @@ QUANTITIES = (
         needs=FASTEST,
         value=days_of_fastest,
         limit=lambda mission: mission.num_days,
-        guess=lambda _: "two constants of published rows from 2023",
+        guess=lambda mission: f"constants of measured software on {mission.machine.name}",
     ),
     Quantity(
         label="its cost",

@@ -3,13 +3,22 @@
 import functools
 import math
 
-from course_utils.configs import machine_of
-from course_utils.formulas.rates import NODE, ROLES, Group, Rates, Shape, nearest, ring_share
+from course_utils.configs import Machine, machine_of
+from course_utils.formulas.rates import (
+    NODE,
+    ROLES,
+    Group,
+    Links,
+    Rates,
+    Shape,
+    nearest,
+    ring_share,
+)
 from course_utils.records.sweeps import rows
 
 TERA, GIGA, GIB, MICRO = 10**12, 10**9, 2**30, 1e-6
 LINK_NAMES = {"B200": "high_intra_node", "A100-PCIe-80": "intra_node_pcie_{}x"}
-H100 = machine_of("H100-SXM", num_devices=NODE)
+H100 = machine_of("H100-SXM", num_devices=NODE)  # whose tables these are
 
 
 @functools.cache
@@ -32,43 +41,70 @@ def cluster_rates(name: str) -> dict[Shape, float]:
     }
 
 
-def h100_links(name: str, num_bytes: float, group: Group) -> float:
+def h100_links(machine: Machine, name: str, num_bytes: float, group: Group) -> float:
     """Seconds at the rate of the nearest size in a node, or of the nearest number of nodes.
 
     The table of nodes has rings of all devices. Where other groups lie between the ranks of one,
     their rings share the adapters, and each has the rate over the square root of their number: it
-    lies between none of the loss and all of it, as the Playbook's rows do. A message to the next
-    stage takes as long as a gather of two.
+    lies between none of the loss and all of it, as the Playbook's rows do. Links and adapters that
+    are faster than the table's make all of it faster.
     """
-    if name == "p2p":
-        return 2 * h100_links("all_gather", num_bytes, group)
     if group.num_nodes == 1:
         rate = nearest(node_rates(name), (group.num_ranks, max(1, round(num_bytes))))
+        rate *= machine.link_bytes_per_second / H100.link_bytes_per_second
     else:
         rate = nearest(cluster_rates(name), (group.num_nodes,))
         rate /= math.sqrt(min(group.stride, NODE))
+        rate *= machine.adapter_bytes_per_second / H100.adapter_bytes_per_second
     return ring_share(name, group.num_ranks) * num_bytes / rate
 
 
-@functools.cache
-def h100_rates() -> Rates:
-    """Rates of H100s: products by shape; memory at the data sheet's bandwidth.
+def plain_links(machine: Machine, name: str, num_bytes: float, group: Group) -> float:
+    """Seconds of a ring at one rate in a node, and at that of its adapters between nodes.
 
-    Attention has llm-foundry's constant, at every length: the Playbook's rows cannot tell it from
-    kernels that move bytes, since both grow alike.
+    A ring of all devices uses every adapter of a node; as many as lie between its ranks share them.
     """
-    products = {
-        tuple(int(row[name]) for name in "mkn"): TERA * float(row["tflops"])
-        for row in rows("h100_gemm_rates")
-    }
-    attention: dict[Shape, float] = {(1, 1): 2 * H100.peak_flops_per_second / H100.attention}
+    rate = machine.link_bytes_per_second
+    if group.num_nodes > 1:
+        adapters = NODE // min(group.stride, NODE)
+        rate = min(rate, adapters * machine.adapter_bytes_per_second)
+    return ring_share(name, group.num_ranks) * num_bytes / rate
+
+
+def with_messages(collectives: Links) -> Links:
+    """The same, where a message to the next stage takes as long as a gather of two."""
+
+    def seconds(name: str, num_bytes: float, group: Group) -> float:
+        if name == "p2p":
+            return 2 * collectives("all_gather", num_bytes, group)
+        return collectives(name, num_bytes, group)
+
+    return seconds
+
+
+@functools.lru_cache(maxsize=64)
+def rates_of(machine: Machine) -> Rates:
+    """Rates of a machine, from tables by shape and size if its devices have some.
+
+    Attention is at the peak, as the machine's constant wants it; memory at its bandwidth.
+    """
+    products: dict[Shape, float] = {(1, 1, 1): machine.matmul_flops_per_second}
+    links = plain_links
+    if machine.name == H100.name:
+        faster = machine.matmul_flops_per_second / H100.matmul_flops_per_second
+        links = h100_links
+        products = {
+            tuple(int(row[name]) for name in "mkn"): faster * TERA * float(row["tflops"])
+            for row in rows("h100_gemm_rates")
+        }
+    half_of_the_square: dict[Shape, float] = {(1, 1): 2 * machine.peak_flops_per_second}
     return Rates(
         products={role: products for role in ROLES},
-        forward=attention,
-        backward=attention,
-        memory_bytes_per_second=H100.memory_bytes_per_second,
+        forward=half_of_the_square,
+        backward=half_of_the_square,
+        memory_bytes_per_second=machine.memory_bytes_per_second,
         kernel_seconds=0.0,
-        links=h100_links,
+        links=with_messages(functools.partial(links, machine)),
     )
 
 

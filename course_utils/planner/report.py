@@ -1,10 +1,11 @@
-"""What functions say of a mission: a line for each quantity, and what would move it most."""
+"""What functions say of a mission: quantities, the plan, and what would move its time most."""
 
 import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from course_utils.planner.choice import Choice, Row
 from course_utils.planner.mission import Mission
 from course_utils.planner.quantities import (
     COURSE_FUNCTIONS,
@@ -12,6 +13,7 @@ from course_utils.planner.quantities import (
     Functions,
     Quantity,
     course_function,
+    fastest,
 )
 from course_utils.planner.sensitivity import doubled
 
@@ -21,8 +23,6 @@ CARD = (
     f"background: {COLOUR}14; padding: 6px 18px"
 )
 LABEL_WIDTH = 2 + max(len(each.label) for each in QUANTITIES)
-
-Row = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,16 @@ class Report:
         return cls(mission, functions, [f"From the course: {names}."] if names else [])
 
     def rows(self) -> Iterator[Row]:
-        """Label, value and note of each quantity, then what moves its time."""
+        """Label, value and note of each quantity, of the plan, and of what moves its time."""
         for quantity in QUANTITIES:
             yield quantity.label, *value_and_note(quantity, self.functions, self.mission)
         try:
-            factors = doubled(self.functions, self.mission)
-        except ValueError:  # no plan fits: the rows above say so
+            plan = fastest(self.functions, self.mission)
+        except ValueError as error:
+            yield "the plan", "none", str(error)
             return
+        yield from Choice(self.mission, plan).rows()
+        factors = doubled(self.functions, self.mission)
         for name, factor in factors.items():
             yield f"its time with 2 × {name}", f"× {factor:.2f}", ""
 

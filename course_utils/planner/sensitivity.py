@@ -31,6 +31,7 @@ DOUBLED: dict[str, Callable[[Mission], Mission]] = {
     "tokens of a sequence": lambda mission: replace(mission, seq_len=2 * mission.seq_len),
     "devices": _of_machine("num_devices"),
     "speed of links": _of_machine("link_bytes_per_second"),
+    "speed of adapters": _of_machine("adapter_bytes_per_second"),
     "speed of products": _of_machine("matmul_flops_per_second"),
     "speed of memory": _of_machine("memory_bytes_per_second"),
     "memory": _of_machine("memory_bytes"),

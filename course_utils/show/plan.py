@@ -7,7 +7,8 @@ from typing import Any
 
 from course_utils import colours
 from course_utils.configs import Plan
-from course_utils.formulas.plan import Task, model_sizes, plan_bytes, plan_seconds
+from course_utils.formulas.plan import Task
+from course_utils.planner import PlanCosts
 from course_utils.records import FoundryRun
 from course_utils.show.picture import Picture, axes, axes_beside
 
@@ -16,10 +17,14 @@ GOAL_PERCENT, LIMIT_PERCENT = 5, 10
 LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 SECONDS = {
     "compute": colours.COMPUTE,
+    "work": colours.COMPUTE,
     "tensor": colours.COMMUNICATION,
+    "messages": colours.COMMUNICATION,
+    "launches": colours.TEMPORARIES,
     "gathers": colours.TEMPORARIES,
     "bubble": colours.IDLE,
     "gradients": colours.COMPUTED,
+    "replicas": colours.COMPUTED,
     "update": colours.OPTIMIZER_STATES,
 }
 BYTES = {
@@ -27,6 +32,7 @@ BYTES = {
     "gathered": colours.PARAMETERS,
     "layers": colours.ACTIVATIONS,
     "loss": colours.HEAD,
+    "added": colours.TEMPORARIES,
 }
 
 
@@ -90,19 +96,15 @@ def rates_over_devices(runs: Sequence[FoundryRun]) -> Picture:
     )
 
 
-def plans_side_by_side(task: Task, plans: Mapping[str, Plan]) -> Picture:
+def plans_side_by_side(task: PlanCosts | Task, plans: Mapping[str, Plan]) -> Picture:
     """Seconds of a step and bytes of the fullest device, by part, for some plans.
 
     Args:
         task: What is trained on what.
         plans: By name.
     """
-    sizes = model_sizes(task.model, task.seq_len)
-    of_run = task.seq_len, task.num_sequences
-    seconds = {
-        name: plan_seconds(task.model, *of_run, task.machine, each) for name, each in plans.items()
-    }
-    taken = {name: plan_bytes(task.model, sizes, *of_run, each) for name, each in plans.items()}
+    seconds = {name: task.seconds_by_part(each) for name, each in plans.items()}
+    taken = {name: task.bytes_by_part(each) for name, each in plans.items()}
     figure, (left, right) = axes_beside(0.9 + 0.42 * len(plans), (1, 1), sharey=True)
     _stack(left, seconds, SECONDS, 1, "a step, s")
     _stack(right, taken, BYTES, GB, "GB on the fullest device")
@@ -129,9 +131,9 @@ def _stack(
 ) -> None:
     for row, each in enumerate(parts.values()):
         start = 0.0
-        for part, shade in shades.items():
-            width = each[part] / unit
-            ax.barh(row, width, 0.66, left=start, color=shade, label=None if row else part)
+        for part, width in ((name, each[name] / unit) for name in shades if name in each):
+            name = None if row else part
+            ax.barh(row, width, 0.66, left=start, color=shades[part], label=name)
             start += width
     ax.set_xlabel(label)
     ax.legend(frameon=False, ncol=3, loc="lower left", bbox_to_anchor=(0, 1))

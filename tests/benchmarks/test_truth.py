@@ -1,6 +1,13 @@
 """The whole table of the planner's errors, computed anew: `make acceptance`."""
 
+import numpy as np
+import pytest
+
+from course_utils.formulas.cluster_step import pace_of
+from course_utils.planner.rates import H100
+from course_utils.planner.truth.measured import PLAYBOOK
 from course_utils.planner.truth.measures import measures
+from course_utils.planner.truth.steps import fitted
 from tests.course_utils.planner.test_truth import COMMITTED, assert_as_committed
 
 
@@ -8,3 +15,8 @@ def test_the_table_is_what_the_command_computes():
     lines = [line for measure in measures() for line in measure.lines()]
     assert [(line.on, line.by) for line in lines] == list(COMMITTED)
     assert_as_committed(lines)
+
+
+def test_machines_carry_the_constants_of_all_of_the_playbooks_rows():
+    pace, _ = fitted(np.ones(len(PLAYBOOK), dtype=bool))
+    assert list(pace_of(H100)) == pytest.approx(list(pace), rel=5e-3)

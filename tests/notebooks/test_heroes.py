@@ -19,14 +19,13 @@ from course_utils.formulas.recomputation import kept_bytes, recomputed_flops
 from course_utils.formulas.roofline import decode_bytes, decode_flops, step_bytes
 from course_utils.formulas.serving import cache_bytes
 from course_utils.formulas.sharding import sharded_state_bytes
-from course_utils.formulas.step_parts import token_seconds
 from course_utils.instruments import (
     count_saved_bytes,
     fake_tensors,
     numbers_of,
     simulate_pipeline,
 )
-from course_utils.planner.calibrated import machine_of_run, model_of_run, row_of_run
+from course_utils.planner.calibrated import row_of_run, work_of_run
 from course_utils.records import one_node_runs
 from course_utils.reference import Block, Transformer, token_loss
 from course_utils.reference.batch_experiment import (
@@ -84,8 +83,7 @@ def test_a_token_of_a_1b_model_on_an_a100():
     run = next(each for each in rows if each.name == "1b at 4,096")
     constants = calibrate([row for each, row in rows.items() if each.model != run.model])
     fixed, attention, elementwise, measured = rows[run]
-    model, machine = model_of_run(run), machine_of_run(run)
-    products = token_seconds(model, run.seq_len, machine, is_recomputed=False)["products"]
+    products = float(work_of_run(run).products[0]) / (run.micro_batch_sequences * run.seq_len)
     parts = [
         products,
         fixed - products,

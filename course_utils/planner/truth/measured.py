@@ -20,7 +20,7 @@ def step_of(run: Run) -> Step:
     words = -(-run.vocab_size // multiple) * multiple
     model = ModelConfig(**sizes, vocab_size=words, is_tied=bool(run.is_tied))
     layout = {name: getattr(run, name) for name in LAYOUT}
-    plan = Plan(data=run.data * run.context, **layout)
+    plan = Plan(data=run.data * run.context, has_fp32_gradients=True, **layout)
     sequences = run.num_sequences * run.context
     return Step(model, run.seq_len // run.context, sequences, plan)
 

@@ -3,31 +3,39 @@
 import functools
 import math
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from course_utils.formulas.cluster_step import MEGATRON, NANOTRON, Pace, step_work
+from course_utils.formulas.cluster_step import MEGATRON, NANOTRON, Pace, pace_of, step_work
 from course_utils.formulas.rank_memory import RankMemory, megatron_memory, nanotron_memory
 from course_utils.formulas.rates import NODE, Rates
 from course_utils.formulas.stage_cut import refusal
-from course_utils.planner.calibrated import held_out, settled_runs
-from course_utils.planner.rates import h100_rates, simumax_rates
-from course_utils.planner.truth import baselines, present
+from course_utils.planner.calibrated import held_out, settled_runs, step_of_run
+from course_utils.planner.rates import H100, rates_of, simumax_rates
+from course_utils.planner.truth import baselines
 from course_utils.planner.truth.figures import Figures, Line
+from course_utils.planner.truth.kinds import (
+    CARRIED,
+    FOUNDRY,
+    KINDS,
+    MEMORY,
+    MODEL,
+    MOST_NODES,
+    TIME,
+    WIDE,
+)
 from course_utils.planner.truth.measured import GIB, PLAYBOOK, cases_of_choice, step_of
 from course_utils.planner.truth.steps import held_out_steps
-from course_utils.records import one_node_runs
+from course_utils.records import FoundryRun, one_node_runs
 from course_utils.records.sweeps import Run, runs
 
-MODEL, PRESENT, TOLD = "this model", "planner of unit 14", "this model, sleeps told"
+TOLD = "this model, sleeps told"
 NEAREST, THEIRS = "five nearest rows", "SimuMax itself"
-TIME, MEMORY = "Playbook, seconds of a step", "Playbook, memory of rank 0"
 REGRET, BOUND = "Playbook, regret of the plan that is chosen", "Playbook, the bound on memory holds"
 RAN, RANKS = "Playbook, ran or failed", "SimuMax, memory of first and last ranks, 8 × B200"
-ALONE, FOUNDRY = "rates alone, seconds of a step, 8 ×", "llm-foundry, tokens a second, 8 ×"
-MOST_NODES = 32
+ALONE = "rates alone, seconds of a step, 8 ×"
 GRACE = 1.02  # of the bound: the column has two decimals, and a cache may have been flushed
 LIMITS = range(40, 100)  # GiB, to choose among
 
@@ -82,7 +90,7 @@ def measures() -> Iterator[Measure]:
     yield _ran_or_failed()
     yield simumax_memory()
     one_node = [run for run in PLAYBOOK if run.nodes == 1]
-    yield rates_alone("H100, Playbook", one_node, h100_rates())
+    yield rates_alone("H100, Playbook", one_node, rates_of(H100))
     for device, table in (("B200", "simumax_b200"), ("A100-PCIe-80", "simumax_a100_pcie")):
         plain = [run for run in runs(table) if run.context == 1]
         yield rates_alone(device, plain, simumax_rates(device))
@@ -104,7 +112,6 @@ def playbook_seconds() -> Predicted:
     return {
         MODEL: list(steps.seconds),
         TOLD: list(steps.told),
-        PRESENT: [present.step_seconds(step_of(run)) for run in PLAYBOOK],
         **{by: list(each) for by, each in baselines.predictions(PLAYBOOK).items()},
     }
 
@@ -114,16 +121,9 @@ def time_measures(seconds: Predicted) -> Iterator[Measure]:
     errors = off(seconds, [run.step_seconds for run in PLAYBOOK])
     awake = [not each for each in held_out_steps().is_polled]
     rule = "not polled by the rule of other sizes"
-    kinds: dict[str, Callable[[Run], bool]] = {
-        "64 nodes": lambda run: run.nodes > MOST_NODES,
-        "tensor ranks beyond a node": lambda run: run.tensor > NODE,
-        "at most 32 nodes": lambda run: run.nodes <= MOST_NODES,
-        "at most 4 nodes": lambda run: run.nodes <= 4,
-        "1 node": lambda run: run.nodes == 1,
-    }
-    for kind, is_of_kind in kinds.items():
-        here = [n for n, run in enumerate(PLAYBOOK) if is_of_kind(run)]
-        is_wide = kind.startswith("tensor")
+    for kind, is_of_kind in KINDS.items():
+        here = [n for n, run in enumerate(PLAYBOOK) if is_of_kind(run.nodes, run.tensor)]
+        is_wide = kind == WIDE
         yield Measure(
             f"{TIME}, {kind}",
             rule if is_wide else f"{rule}, tensor ranks in a node",
@@ -136,7 +136,7 @@ def _wishes() -> Predicted:
     """What is to be small in the plan that is chosen; one utilisation for all chooses none."""
     seconds = playbook_seconds()
     return {
-        **{by: seconds[by] for by in (MODEL, PRESENT, NEAREST)},
+        **{by: seconds[by] for by in (MODEL, NEAREST)},
         f"{MODEL}, no sleeps": list(held_out_steps().awake),
         "tensor ranks first": [_tensor_ranks_first(run) for run in PLAYBOOK],
     }
@@ -169,7 +169,6 @@ def _gib() -> Predicted:
     logs = [math.log(run.first_rank_gib) for run in PLAYBOOK]
     return {
         MODEL: [rank_memory(run).expected / GIB for run in PLAYBOOK],
-        PRESENT: [present.rank_bytes(step_of(run)) / GIB for run in PLAYBOOK],
         NEAREST: list(np.exp(baselines.nearest_of_other_sizes(PLAYBOOK, logs))),
     }
 
@@ -191,7 +190,6 @@ def _bound() -> Measure:
     most = [GRACE * GIB * run.first_rank_gib for run in PLAYBOOK]
     bounds = {
         MODEL: [rank_memory(run).at_least for run in PLAYBOOK],
-        PRESENT: [present.rank_bytes(step_of(run)) for run in PLAYBOOK],
     }
     holds = {by: [x <= y for x, y in zip(each, most, strict=True)] for by, each in bounds.items()}
     every = [True] * len(PLAYBOOK)
@@ -207,7 +205,6 @@ def _ran_or_failed() -> Measure:
     said = {
         MODEL: [x and y for x, y in zip(below, starts, strict=True)],
         f"{MODEL}, memory alone": below,
-        PRESENT: _below_limit([present.rank_bytes(step) / GIB for step in steps], tried, ran),
         NEAREST: list(baselines.nearest_of_other_sizes(tried, ran) > 0.5),
     }
     both = {run.name for run in PLAYBOOK} & {run.name for run in runs("playbook_failed")}
@@ -246,7 +243,8 @@ def rates_alone(device: str, rows: Sequence[Run], rates: Rates) -> Measure:
     """Steps from tables of rates: no constant is fitted on a run."""
     is_playbook = rows[0].device == "H100"
     framework = NANOTRON if is_playbook else MEGATRON
-    seconds = [float(step_work(step_of(run), framework, rates).seconds(Pace())) for run in rows]
+    pace = Pace(attention=H100.attention) if is_playbook else Pace()
+    seconds = [float(step_work(step_of(run), framework, rates).seconds(pace)) for run in rows]
     errors = dict(off({MODEL: seconds}, [run.step_seconds for run in rows]))
     if not is_playbook:
         errors[THEIRS] = [run.simulated_time_percent / 100 for run in rows]
@@ -263,8 +261,17 @@ def _foundry(device: str) -> Measure:
         for run in rows
     ]
     errors = {
-        "two constants, as today": [ours[run] for run in rows],
+        MODEL: [ours[run] for run in rows],
         **off({"one MFU": others}, [run.published_mfu_percent for run in rows]),
     }
+    if device == "H100":
+        errors[CARRIED] = [_with_constants_of_the_playbook(run) for run in rows]
     rule = "where the source does not contradict itself"
     return Measure(f"{FOUNDRY} {device}", rule, errors, [run in settled for run in rows])
+
+
+def _with_constants_of_the_playbook(run: FoundryRun) -> float:
+    step = step_of_run(run)
+    seconds = float(step_work(step, NANOTRON, rates_of(H100)).seconds(pace_of(H100)))
+    rate = step.num_micro_batches * step.num_tokens / seconds
+    return rate / run.tokens_per_second_per_device - 1

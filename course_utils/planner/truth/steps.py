@@ -13,11 +13,11 @@ import numpy as np
 
 from course_utils.formulas.cluster_step import NANOTRON, Pace, StepWork, stacked, step_work
 from course_utils.formulas.least_squares import fit
-from course_utils.planner.rates import h100_rates
+from course_utils.planner.rates import H100, rates_of
 from course_utils.planner.truth.baselines import LAYOUT, Array, Mask, features, mean_of_nearest
 from course_utils.planner.truth.measured import PLAYBOOK, step_of
 
-START = Pace(elementwise=3, launch=4e-3, turn=2e-3, hop=0.4e-3, replicas=0.7)
+START = (3, 4e-3, 2e-3, 0.4e-3, 0.7)  # elementwise, launch, turn, hop, replicas
 SETTLED_NODES = 16  # beyond them a single step says more of the network's luck than of constants
 SLEEP_SECONDS = 0.1
 # Of a micro-batch: two tensors forward and one back, two messages of shapes each, are six at most
@@ -46,7 +46,7 @@ class HeldOut:
 @functools.cache
 def playbook_work() -> StepWork:
     """The work of all rows."""
-    return stacked([step_work(step_of(run), NANOTRON, h100_rates()) for run in PLAYBOOK])
+    return stacked([step_work(step_of(run), NANOTRON, rates_of(H100)) for run in PLAYBOOK])
 
 
 def column(name: str) -> Array:
@@ -80,19 +80,23 @@ def held_out_steps() -> HeldOut:
 def fitted(seen: Mask) -> tuple[Pace, Mask]:
     """Constants from rows that may be seen, and which of those are polled."""
     work, settled = playbook_work(), seen & (column("nodes") <= SETTLED_NODES)
-    polled, pace = ~seen, START
+    polled, pace = ~seen, Pace()
     for _ in range(ROUNDS):
         used = settled & ~polled
         part = {each.name: getattr(work, each.name)[used] for each in fields(StepWork)}
-        pace = pace_of(StepWork(**part), column("step_seconds")[used])
+        pace = constants_of(StepWork(**part), column("step_seconds")[used])
         awake = work.seconds(pace)
         polled = is_nearer(awake + sleep_seconds(), awake)
     return pace, polled & seen
 
 
-def pace_of(work: StepWork, measured: Array) -> Pace:
-    """The constants of some rows."""
-    return Pace(*fit(lambda constants: work.seconds(Pace(*constants)), measured, START))
+def constants_of(work: StepWork, measured: Array) -> Pace:
+    """The constants of some rows; attention's cannot be told from the others and is given."""
+
+    def pace(constants: Array) -> Pace:
+        return Pace(*constants, attention=H100.attention)
+
+    return pace(fit(lambda constants: work.seconds(pace(constants)), measured, START))
 
 
 def is_nearer(one: Array, other: Array) -> Mask:

@@ -77,8 +77,8 @@ def test_a_function_that_passes_becomes_part_of_the_plan(work):
 def test_a_report_on_another_mission_names_what_is_not_ones_own(work):
     run(work, STATE, 'check("u03-state-bytes", state_bytes)', "plan()")
     first, *rows, last = imported(work, REPORT).splitlines()
-    assert first.startswith("Mine: 1 billion tokens in 30 days")
-    assert row("\n".join(rows), "state on each device") == "128 of 80 GB ✗ too much"
+    assert first.startswith("Mine on 8 × H100-SXM: 1 billion tokens in 30 days")
+    assert row("\n".join(rows), "state on each device") == "128 of 83 GB ✗ too much"
     assert row("\n".join(rows), "time").startswith("0.212 of 30 days ✓")
     assert last.startswith("From the course: `training_flops_per_token`")
     assert "`state_bytes`" not in last
@@ -93,7 +93,7 @@ def test_a_notebook_reports_on_another_mission_with_its_own_functions(work):
         "from course_utils.planner import MISSION\n"
         'report(replace(MISSION, name="Mine"))',
     )
-    assert said.startswith("Mine: 100 billion tokens")
+    assert said.startswith("Mine on 8 × H100-SXM: 100 billion tokens")
     assert "`state_bytes`" not in said.splitlines()[-1]
     assert "`parameters`" in said.splitlines()[-1]
 
@@ -107,7 +107,7 @@ def test_the_card_fills_up_with_the_functions(work):
         'check("u03-parameters", parameters)',
         "plan()",
     )
-    assert row(card, "state on each device") == "128 of 80 GB ✗ too much"
+    assert row(card, "state on each device") == "128 of 83 GB ✗ too much"
     assert row(card, "work") == "?  waits for unit 01"
     (again,) = run(work, "plan()")
     assert again == card, "the next notebook finds the functions in the folder"

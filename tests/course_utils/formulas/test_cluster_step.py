@@ -33,10 +33,10 @@ class Counted:
 
     scattered: int = 0
 
-    def linear(self, num_tokens, inner, outer):
+    def linear(self, num_tokens, inner, outer, num_forward=1):
         return 1.0
 
-    def attention(self, num_sequences, seq_len, num_heads, head_dim):
+    def attention(self, num_sequences, seq_len, num_heads, head_dim, num_forward=1):
         return 10.0
 
     def moving(self, num_bytes, num_kernels=0):
@@ -90,22 +90,26 @@ def test_what_the_schedule_refuses_is_said():
 def test_what_no_run_has_checked_is_refused_by_name(name, wanted):
     with pytest.raises(ValueError, match=wanted):
         Step(preset(name), 4096, 64, Plan())
-    with pytest.raises(ValueError, match="layers that run again"):
-        step(is_recomputed=True)
+    with pytest.raises(ValueError, match="no context ranks"):
+        step(context=2)
     with pytest.raises(ValueError, match="tensor ranks that do not divide the heads"):
         step(tensor=64)
 
 
-def test_state_takes_eighteen_bytes_and_the_optimizer_is_shared():
-    whole, shared = (nanotron_memory(step(data=d, zero_stage=1), 0).kept for d in (1, 4))
+@pytest.mark.parametrize(("has_fp32_gradients", "num_bytes"), [(False, 16), (True, 18)])
+def test_state_takes_sixteen_bytes_or_eighteen(has_fp32_gradients, num_bytes):
+    sizes = {"zero_stage": 1, "has_fp32_gradients": has_fp32_gradients}
+    whole, shared = (nanotron_memory(step(data=d, **sizes), 0).kept for d in (1, 4))
     num_params = sum(parameters(LLAMA).values())
-    assert whole["weights"] + whole["gradients"] + whole["optimizer"] == 18 * num_params
+    assert whole["weights"] + whole["gradients"] + whole["optimizer"] == num_bytes * num_params
     assert 4 * shared["optimizer"] == whole["optimizer"]
     assert whole["buckets of DDP"] == 0
 
 
 def test_ddp_keeps_buckets_and_zero_gathers_in_one_piece():
-    ddp, zero = (nanotron_memory(step(data=4, zero_stage=n), 0) for n in (0, 1))
+    ddp, zero = (
+        nanotron_memory(step(data=4, zero_stage=n, has_fp32_gradients=True), 0) for n in (0, 1)
+    )
     weights = 2 * sum(parameters(LLAMA).values())
     assert (ddp.kept["buckets of DDP"], zero.kept["buckets of DDP"]) == (weights, 0)
     assert zero.added["weights gathered in one piece"] == weights
@@ -133,7 +137,8 @@ def test_the_longer_of_work_and_launches_counts():
     gpu = 32 * (4 + 10) + 1
     for launch, wanted in ((1.0, gpu), (100.0, 3200.0)):
         parts = work.parts(Pace(launch=launch))
-        assert parts["micro_batches"] == pytest.approx(8 * wanted)
+        assert parts["work"] + parts["launches"] == pytest.approx(8 * wanted)
+        assert parts["work"] == pytest.approx(8 * gpu)
         assert parts["bubble"] == 0
 
 

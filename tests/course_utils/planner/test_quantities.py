@@ -1,10 +1,21 @@
 """The lines of a plan, from the course's own functions, against numbers made by hand."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
-from course_utils.planner import COURSE_FUNCTIONS, MISSION, QUANTITIES, course_function
+from course_utils.configs import Plan, preset
+from course_utils.formulas.rates import Group
+from course_utils.planner import (
+    COURSE_FUNCTIONS,
+    MISSION,
+    QUANTITIES,
+    PlanCosts,
+    course_function,
+)
+from course_utils.planner.quantities import fastest, link_rate, messages_rate
+from course_utils.planner.rates import rates_of
 
 COURSE = {name: course_function(name) for name in COURSE_FUNCTIONS}
 VALUES = {each.label: each.value(COURSE, MISSION) for each in QUANTITIES}
@@ -48,16 +59,24 @@ def test_recomputation_leaves_layer_inputs_and_the_loss():
 
 def test_a_step_and_its_exchange():
     assert VALUES["passes in each step"] == 4 * 2**20 / 8192 / 8
-    sent = 2 * 7 / 8 * 2 * 8_030_261_248 / 200e9  # an all-reduce of bf16 gradients
+    num_bytes = 2 * 8_030_261_248  # of bf16 gradients
+    sent = rates_of(MISSION.machine).collective("all_reduce", num_bytes, Group(8))
     for_one_token = 4 * 8_030_261_248 / (0.4 * 989.4e12)
     assert VALUES["tokens that hide the exchange"] == math.ceil(sent / for_one_token)
 
 
-def test_eight_devices_that_share_each_layer_exchange_for_ten_days():
-    sent = 32 * 8 * 7 / 8 * 8192 * 4096 * 2  # of one sequence, in bf16
-    days = 1e11 / 8192 * sent / 200e9 / 86_400
+def test_eight_devices_that_share_each_layer_exchange_for_a_week():
+    """Eight messages of a hidden state, 67 MB, a layer: at what such gathers reach, 281 GB/s."""
+    hidden = 2 * 8192 * 4096
+    seconds = rates_of(MISSION.machine).collective("all_gather", hidden, Group(8))
+    days = 1e11 / 8192 * 32 * 8 * seconds / 86_400
     assert VALUES["exchange if all devices share each layer"] == pytest.approx(days)
-    assert round(days, 1) == 10.6
+    assert (round(days, 1), round(messages_rate(MISSION) / 1e9)) == (7.6, 281)
+
+
+def test_one_device_has_nobody_to_send_to():
+    alone = replace(MISSION, machine=replace(MISSION.machine, num_devices=1))
+    assert link_rate(alone, "all_reduce", 10**9) == MISSION.machine.link_bytes_per_second
 
 
 def test_a_pipeline_cuts_the_state_and_not_the_activations():
@@ -90,7 +109,40 @@ def test_sharded_it_fits():
 
 
 def test_the_fastest_plan_fits_in_time():
-    """Replicas and stages: 23,842 steps of 64.1 seconds."""
-    assert round(VALUES["memory of the fastest plan"], 1) == 76.6
-    assert VALUES["its time"] == pytest.approx(1e11 / 2**22 * 64.05 / 86_400, rel=1e-3)
+    """Two replicas of four stages: 23,842 steps of 70.9 seconds."""
+    assert round(VALUES["memory of the fastest plan"], 1) == 79.4
+    assert VALUES["its time"] == pytest.approx(1e11 / 2**22 * 70.9 / 86_400, rel=1e-3)
     assert VALUES["its cost"] == pytest.approx(VALUES["its time"] * 24 * 8 * 2.5)
+    plan = fastest(COURSE, MISSION)
+    assert str(plan) == "d 2 t 1 p 4, stage 1, micro-batch 1"
+
+
+def none(*_):
+    return None
+
+
+def on_four_devices(*_):
+    return Plan(data=4)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"), [(none, "gave None where a Plan"), (on_four_devices, "no such plan")]
+)
+def test_a_planner_that_gives_no_plan_of_this_machine_is_refused(answer, message):
+    with pytest.raises(ValueError, match=message):
+        fastest({"best_plan": answer}, MISSION)
+
+
+@pytest.mark.parametrize(
+    ("name", "what"), [("DeepSeek-V3", "latent attention"), ("Mixtral-8x7B", "experts")]
+)
+def test_what_no_run_checks_has_no_plan_even_if_a_planner_gives_one(name, what):
+    with pytest.raises(ValueError, match=what):
+        fastest({"best_plan": lambda *_: Plan(data=8)}, replace(MISSION, model=preset(name)))
+
+
+def test_fp32_gradients_take_two_bytes_more_of_each_parameter():
+    other = replace(MISSION, has_fp32_gradients=True)
+    more = next(each for each in QUANTITIES if each.label == "state on each device")
+    assert more.value(COURSE, other) == 18 * 8_030_261_248 / 1e9
+    assert PlanCosts.of(other).step(Plan()).plan.has_fp32_gradients

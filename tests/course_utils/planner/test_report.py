@@ -1,23 +1,29 @@
 """A report says what the functions of a plan say, and what would move its time."""
 
+import re
 from dataclasses import replace
 
 import pytest
 
-from course_utils.configs import machine_of, preset
+from course_utils.configs import Plan, machine_of, preset
 from course_utils.formulas.best_plan import best_plan
 from course_utils.planner import COURSE_FUNCTIONS, MISSION, Report, course_function
 from course_utils.planner.quantities import days_of_fastest
 from course_utils.planner.sensitivity import DOUBLED, doubled
+from course_utils.planner.truth.kinds import time_line
 
 COURSE = {name: course_function(name) for name in COURSE_FUNCTIONS}
 SMALL = replace(
     MISSION,
-    name="Llama-3.2-1B on 4 × A100-80",
+    name="Llama-3.2-1B",
     model=preset("Llama-3.2-1B"),
     machine=machine_of("A100-80", num_devices=4),
 )
-TOO_LARGE = replace(MISSION, name="Llama-3-70B on 8 × H100-SXM", model=preset("Llama-3-70B"))
+TOO_LARGE = replace(MISSION, name="Llama-3-70B", model=preset("Llama-3-70B"))
+
+
+def report(mission):
+    return Report(mission, COURSE)
 
 
 def values(report):
@@ -25,12 +31,12 @@ def values(report):
 
 
 def test_a_report_is_about_its_mission():
-    report = Report(SMALL, COURSE, ["A note."])
-    assert str(report).startswith("Llama-3.2-1B on 4 × A100-80: 100 billion tokens in 30 days")
-    assert str(report).endswith("\nA note.")
-    assert values(report)["its time"] == f"{days_of_fastest(COURSE, SMALL):.3g} of 30 days ✓"
-    assert values(report)["its time with 2 × tokens"] == "× 2.00"
-    assert "<td" in report._repr_html_() and "<div>A note.</div>" in report._repr_html_()
+    said = Report(SMALL, COURSE, ["A note."])
+    assert str(said).startswith("Llama-3.2-1B on 4 × A100-80: 100 billion tokens in 30 days")
+    assert str(said).endswith("\nA note.")
+    assert values(said)["its time"] == f"{days_of_fastest(COURSE, SMALL):.3g} of 30 days ✓"
+    assert values(said)["its time with 2 × tokens"] == "× 2.00"
+    assert "<td" in said._repr_html_() and "<div>A note.</div>" in said._repr_html_()
 
 
 def test_a_report_uses_the_functions_that_it_is_given():
@@ -53,17 +59,81 @@ def test_memory_time_and_cost_ask_once_for_the_fastest_plan():
 def test_what_is_not_ones_own_is_the_courses_and_named():
     own = {name: COURSE[name] for name in [*COURSE_FUNCTIONS][2:]}
     first, second = [*COURSE_FUNCTIONS][:2]
-    report = Report.of(SMALL, own)
-    assert values(report) == values(Report(SMALL, COURSE))
-    assert report.notes == [f"From the course: `{first}`, `{second}`."]
+    said = Report.of(SMALL, own)
+    assert values(said) == values(Report(SMALL, COURSE))
+    assert said.notes == [f"From the course: `{first}`, `{second}`."]
     assert Report.of(SMALL, COURSE).notes == []
 
 
 def test_where_no_plan_fits_the_report_says_so_and_no_more():
     said = values(Report(TOO_LARGE, COURSE))
-    assert said["its time"] == "none"
+    assert said["its time"] == said["the plan"] == "none"
     assert not any("2 ×" in label for label in said)
-    assert "no plan fits: take more devices" in str(Report(TOO_LARGE, COURSE))
+    assert re.search(
+        r"no plan fits: the smallest .* takes .* GB; take more", str(report(TOO_LARGE))
+    )
+
+
+def test_seven_devices_are_not_told_to_take_more():
+    seven = replace(MISSION, machine=replace(MISSION.machine, num_devices=7))
+    assert "no plan uses all of 7 devices" in str(report(seven))
+
+
+def test_the_machine_says_its_name_peak_memory_and_price_by_itself():
+    """The walk's case: 0.255·10²¹ FLOPs on four A100s at 40 % take 5.9 days, not 1.87."""
+    other = replace(SMALL, num_tokens=24 * 10**9)
+    said = values(report(other))
+    assert str(other).startswith("Llama-3.2-1B on 4 × A100-80: 24 billion tokens")
+    assert said["time"].startswith("5.92 of 30 days")
+    assert "of 83 GB" in said["with one sequence"]
+    small = replace(other, machine=replace(other.machine, name="mine", memory_bytes=22 * 10**9))
+    assert str(small).startswith("Llama-3.2-1B on 4 × mine")
+    assert "of 22 GB ✗" in values(report(small))["with one sequence"]
+
+
+def test_a_report_names_the_plan_its_parts_and_two_others():
+    said = {label: (value, note) for label, value, note in report(MISSION).rows()}
+    assert said["the plan"][0] == "d 2 t 1 p 4, stage 1, micro-batch 1, 256 of them"
+    assert said["the plan"][1].startswith("fits: at least 74.4 GB, 79.4 with what")
+    assert said["its memory by part"][0].startswith("state 24.9, layers 49.6")
+    assert said["its step"][1].startswith("work 69.89, launches 0.00, bubble 0.75")
+    assert {"number 2", "number 3"} < said.keys() and "number 4" not in said
+
+
+def test_the_error_bar_is_that_of_the_committed_line():
+    line = time_line(MISSION.machine, Plan(data=2, pipeline=4, zero_stage=1))
+    assert line.on == "Playbook, seconds of a step, 1 node"
+    share = line.of_class.ninety / 100
+    days = days_of_fastest(COURSE, MISSION)
+    wanted = f"{days:.3g} days, from {days / (1 + share):.3g} to {days / (1 - share):.3g}"
+    assert values(report(MISSION))["its days"] == wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "num_devices", "plan", "wanted"),
+    [
+        ("H100-SXM", 32, Plan(data=8, tensor=4), "at most 4 nodes"),
+        ("H100-SXM", 256, Plan(data=32, tensor=8, zero_stage=1), "at most 32 nodes"),
+        ("H100-SXM", 512, Plan(data=64, tensor=8), "64 nodes"),
+        ("H100-SXM", 32, Plan(data=2, tensor=16), "tensor ranks beyond a node"),
+        ("H100-SXM", 8, Plan(data=8, zero_stage=3), "llm-foundry"),
+        ("A100-80", 8, Plan(data=8, zero_stage=3, is_recomputed=True), "llm-foundry"),
+        ("A100-80", 8, Plan(data=8), None),
+        ("H100-SXM", 8, Plan(data=8, zero_stage=2), None),
+        ("H100-SXM", 8, Plan(data=8, is_recomputed=True), None),
+        ("A100-40", 8, Plan(data=8, zero_stage=3), None),
+    ],
+)
+def test_a_plan_has_the_bar_of_its_kind_or_none(name, num_devices, plan, wanted):
+    line = time_line(machine_of(name, num_devices), plan)
+    assert line is None if wanted is None else wanted in line.on
+
+
+def test_constants_of_ones_own_have_no_bar():
+    machine = replace(MISSION.machine, elementwise=4.0)
+    assert time_line(machine, Plan(data=8)) is None
+    assert time_line(replace(machine, name="mine"), Plan(data=8)) is None
+    assert "no error bar" in str(report(replace(MISSION, machine=machine)))
 
 
 @pytest.mark.parametrize("mission", [MISSION, SMALL], ids=str)
@@ -75,6 +145,7 @@ def test_days_follow_tokens_and_what_moves_them_most_comes_first(mission):
     assert moved == sorted(moved, reverse=True)
     assert factors["tokens of a sequence"] > 1 > factors["speed of products"] > 0.5
     assert 0.5 < factors["speed of memory"] < 1
+    assert factors["speed of adapters"] == 1  # one node
     assert factors["memory"] <= 1
 
 

@@ -1,0 +1,132 @@
+"""What does each plan of a task cost: bytes of its fullest rank, seconds of its step?
+
+The software is nanotron, on which more layouts were measured than on any other; stages 2 and 3 and
+layers that run again are what it would take with them.
+
+    >>> costs = PlanCosts(preset("Llama-3-8B"), 8192, 512, machine_of("H100-SXM", 8))
+    >>> costs.memory(Plan(data=8)).verdict(costs.machine.memory_bytes)
+    'does not'
+"""
+
+import functools
+import math
+from dataclasses import dataclass, replace
+from typing import Self
+
+from course_utils.configs import Machine, ModelConfig, Plan
+from course_utils.formulas.cluster_step import NANOTRON, pace_of, step_work
+from course_utils.formulas.rank_memory import RankMemory, nanotron_memory
+from course_utils.formulas.step import Step
+from course_utils.planner.mission import Mission
+from course_utils.planner.rates import rates_of
+
+MOST_TIMES, HALVINGS = 10, 50  # of a constant that is fitted
+
+
+@dataclass(frozen=True)
+class PlanCosts:
+    """What is trained on what, so that a plan alone is left to choose.
+
+    Attributes:
+        model: Its sizes.
+        seq_len: Tokens of a sequence.
+        num_sequences: Of a step, on all devices.
+        machine: The devices.
+        has_fp32_gradients: Whether every plan keeps its gradients in fp32.
+    """
+
+    model: ModelConfig
+    seq_len: int
+    num_sequences: int
+    machine: Machine
+    has_fp32_gradients: bool = False
+
+    @classmethod
+    def of(cls, mission: Mission) -> Self:
+        """For a mission."""
+        sizes = mission.model, mission.seq_len, mission.sequences_per_step, mission.machine
+        return cls(*sizes, mission.has_fp32_gradients)
+
+    def step(self, plan: Plan) -> Step:
+        """The step of a plan.
+
+        Raises:
+            ValueError: If no run checks such a step: latent attention, experts.
+        """
+        if self.has_fp32_gradients:
+            plan = replace(plan, has_fp32_gradients=True)
+        return Step(self.model, self.seq_len, self.num_sequences, plan)
+
+    def memory(self, plan: Plan) -> RankMemory:
+        """Bytes of the fullest rank: at least, and with what the framework adds."""
+        step = self.step(plan)
+        ranks = (nanotron_memory(step, stage) for stage in range(plan.pipeline))
+        return max(ranks, key=lambda rank: rank.expected)
+
+    def seconds_by_part(self, plan: Plan) -> dict[str, float]:
+        """Seconds of a step, as `StepWork.parts` names them."""
+        return dict(_seconds_by_part(self.step(plan), self.machine))
+
+    def bytes_by_part(self, plan: Plan) -> dict[str, int]:
+        """Bytes of the fullest rank: state, activations, all else that is kept, what is added."""
+        memory = self.memory(plan)
+        kept = dict(memory.kept)
+        state = sum(kept.pop(name) for name in ("weights", "gradients", "optimizer"))
+        activations, logits = kept.pop("activations"), kept.pop("logits")
+        return {
+            "state": state,
+            "layers": activations,
+            "loss": logits,
+            "gathered": sum(kept.values()),
+            "added": sum(memory.added.values()),
+        }
+
+    def bytes_of(self, plan: Plan) -> int:
+        """Bytes of the fullest rank, with what the framework adds."""
+        return self.memory(plan).expected
+
+    def seconds_of(self, plan: Plan) -> float:
+        """Seconds of a step."""
+        return math.fsum(self.seconds_by_part(plan).values())
+
+
+@functools.lru_cache(maxsize=2**16)
+def _seconds_by_part(step: Step, machine: Machine) -> dict[str, float]:
+    work = step_work(step, NANOTRON, rates_of(machine))
+    return {name: float(each) for name, each in work.parts(pace_of(machine)).items()}
+
+
+def calibrate_from(machine: Machine, step: Step, step_seconds: float) -> Machine:
+    """The machine on which a measured step of one's own takes as long as it did.
+
+    One constant is fitted: seconds of a layer's launches where those set the pace, else how many
+    times as long as their bytes kernels take.
+
+    Args:
+        machine: Where the step ran, with constants of other software.
+        step: What ran: model, tokens, sequences, plan.
+        step_seconds: Its time, after the first few steps.
+
+    Raises:
+        ValueError: If no constant can explain the time.
+    """
+    is_launched = _seconds_by_part(step, machine)["launches"] > 0
+    name = "launch_seconds" if is_launched else "elementwise"
+
+    def with_constant(value: float) -> Machine:
+        return replace(machine, **{name: value})
+
+    def seconds(value: float) -> float:
+        return math.fsum(_seconds_by_part(step, with_constant(value)).values())
+
+    least, most = 0.0, MOST_TIMES * getattr(machine, name)
+    if not seconds(least) <= step_seconds <= seconds(most):
+        raise ValueError(
+            f"a step of {step_seconds:.3g} s: on {machine} this plan takes between "
+            f"{seconds(least):.3g} and {seconds(most):.3g} s, whatever the software; are model, "
+            "tokens and plan those of the measured step, and is it past the first few?"
+        )
+    for _ in range(HALVINGS):
+        middle = (least + most) / 2
+        least, most = (least, middle) if seconds(middle) >= step_seconds else (middle, most)
+    return with_constant(most)
