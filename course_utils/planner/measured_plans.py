@@ -33,6 +33,7 @@ class Cluster:
         model: Its sizes.
         table: By `Costs.key`, bytes of the first rank and predicted seconds of each plan.
         seconds: The same key, measured seconds of those that ran.
+        plan_of: The same key, the plan.
     """
 
     size: str
@@ -40,6 +41,7 @@ class Cluster:
     model: ModelConfig
     table: Mapping[str, tuple[float, float]]
     seconds: Mapping[str, float]
+    plan_of: Mapping[str, Plan]
 
     @property
     def name(self) -> str:
@@ -55,6 +57,11 @@ class Cluster:
     def costs(self) -> Costs:
         """What a planner is told: a billion seconds of plans that nobody ran."""
         return Costs({**self.table, Costs.OTHERS: Costs.NOBODY_RAN_IT})
+
+    @property
+    def plans(self) -> list[Plan]:
+        """The plans that ran."""
+        return [self.plan_of[key] for key in self.seconds]
 
     def of_plans(self, keys: set[str]) -> "Cluster":
         """The same with some of its plans."""
@@ -91,7 +98,8 @@ def _cluster(
             table[key] = _bytes_of(each), each.step_seconds
     seconds = {key: each.run.step_seconds for key, each in ran.items()}
     model = step_of(next(iter(ran.values())).run).model
-    return Cluster(size, nodes, model, table, seconds)
+    plan_of = {key: step_of(each.run).plan for key, each in ran.items()}
+    return Cluster(size, nodes, model, table, seconds, plan_of)
 
 
 def _bytes_of(each: Prediction) -> int:

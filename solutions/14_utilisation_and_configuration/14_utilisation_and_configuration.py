@@ -52,10 +52,9 @@ from IPython.display import display
 from autograder import answer, check, compare, plan, predict, progress, report
 from course_utils.configs import Costs, Machine, ModelConfig, Plan, machine_of, preset
 from course_utils.formulas.calibration import calibrate, predicted_seconds
-from course_utils.formulas.plan import Task
 from course_utils.formulas.step_parts import token_forward_flops, token_work as work_of_token
 from course_utils.formulas.utilisation import model_flops_utilisation
-from course_utils.planner import MISSION
+from course_utils.planner import MISSION, PlanCosts
 from course_utils.planner.calibrated import (
     machine_of_run,
     model_of_run,
@@ -520,7 +519,7 @@ def best_plan(model: ModelConfig, num_sequences: int, machine: Machine, costs: C
 # %%
 llama = preset("Llama-3.2-1B")
 node = machine_of("A100-80", num_devices=4)
-task = Task(llama, seq_len=4096, num_sequences=256, machine=node)
+task = PlanCosts(llama, seq_len=4096, num_sequences=256, machine=node)
 
 
 def on_four_a100(best_plan):
@@ -548,13 +547,6 @@ predict("u14-rule", None, "%")
 best_of = answer("u14-plan", best_plan)
 
 
-def run_plans(cluster):
-    """The plans that ran there."""
-    for key in cluster.seconds:
-        d, t, p, stage, b, again = map(int, key.split("."))
-        yield Plan(data=d, tensor=t, pipeline=p, zero_stage=stage, micro_batch=b, is_recomputed=bool(again))
-
-
 def tensor_first(plan):
     """Tensor ranks up to the node, then replicas, then large micro-batches."""
     return plan.tensor > 8, -plan.tensor, plan.pipeline, -plan.micro_batch, -plan.zero_stage
@@ -571,8 +563,8 @@ for cluster in clusters():
     if cluster.name in shown or cluster.nodes == 64:
         chosen = {
             "yours": best_of(cluster.model, 256, cluster.machine, cluster.costs),
-            "tensor ranks first": min(run_plans(cluster), key=tensor_first),
-            "replicas first": min(run_plans(cluster), key=replicas_first),
+            "tensor ranks first": min(cluster.plans, key=tensor_first),
+            "replicas first": min(cluster.plans, key=replicas_first),
         }
         rows[cluster.nodes == 64, cluster.name] = {
             "plans": len(cluster.seconds),
@@ -600,7 +592,7 @@ def plans_of(what, devices, memory, link):
     name, seq_len = MODELS[what]
     model, base = preset(name), machine_of("A100-80", devices)
     machine = replace(base, memory_bytes=memory * 10**9, link_bytes_per_second=link * 1e9)
-    each = Task(model, seq_len, 128, machine)
+    each = PlanCosts(model, seq_len, 128, machine)
     others = {
         "replicas": Plan(data=devices),
         "replicas, stage 3": Plan(data=devices, zero_stage=3),
@@ -633,7 +625,7 @@ explorer(
 # Table: 1B, 4,096 tokens, steps of 256 sequences, on four A100s; some plans and the chosen one
 rows = {}
 for name in ("A100-80", "A100-40"):
-    each = Task(llama, 4096, 256, machine_of(name, num_devices=4))
+    each = PlanCosts(llama, 4096, 256, machine_of(name, num_devices=4))
     some = [
         best_of(llama, 256, each.machine, each),
         *(Plan(data=4, micro_batch=b) for b in (1, 2, 4)),
@@ -682,7 +674,7 @@ pd.DataFrame(rows).T.infer_objects().round(1)
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: the running case, the chosen plan and its parts
-case = Task(MISSION.model, MISSION.seq_len, MISSION.sequences_per_step, MISSION.machine)
+case = PlanCosts.of(MISSION)
 chosen = best_of(MISSION.model, MISSION.sequences_per_step, MISSION.machine, case)
 print(MISSION)
 print(chosen)

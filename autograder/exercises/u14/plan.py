@@ -2,6 +2,7 @@
 
 import functools
 import random
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import asdict, replace
 from typing import Any
@@ -13,9 +14,9 @@ from autograder.exercises.declaring import check
 from autograder.exercises.model_sizes import preset_sizes
 from autograder.exercises.u14.counts import LLAMA_1B
 from autograder.observers.u14 import plan as plan_observer
-from course_utils.configs import LAST_STAGE, Costs, Machine, machine_of
+from course_utils.configs import LAST_STAGE, Costs, Machine, Plan, machine_of
 from course_utils.formulas.best_plan import plans
-from course_utils.formulas.plan import Task
+from course_utils.planner import PlanCosts
 from course_utils.planner.measured_plans import NODE, Cluster, clusters
 from course_utils.planner.truth.measured import STEP_SEQUENCES
 
@@ -37,6 +38,13 @@ FAST, SLOW = (150, 235, 450), (5, 10, 20)  # GB/s
 ODD_SHARES = (2, 5)  # new cases with 12 sequences: four devices divide them, eight do not
 UNCUT = {"num_kv_heads": 1}  # and a prime number of layers: replicas are all that is left
 PRIMES = (17, 19, 23)
+BY_FAR = 1.05
+# Kinds of plans that people leave out, each the only fast one somewhere.
+NEEDED: tuple[Callable[[Plan], bool], ...] = (
+    lambda plan: plan.zero_stage == 1,
+    lambda plan: plan.zero_stage == 2,  # noqa: PLR2004
+    lambda plan: plan.micro_batch == 8,  # noqa: PLR2004
+)
 
 
 def task_cases(seed: int) -> list[Case]:
@@ -48,7 +56,8 @@ def task_cases(seed: int) -> list[Case]:
     cases += [_new_case(rng, number) for number in range(7)]
     cases += [_stage_or_recomputation(rng), _stage_and_micro_batch(rng)]
     cases += [_just_fits(rng), _just_too_large(rng)]
-    cases += [_nothing_fits(rng)]
+    cases += [_nothing_fits(rng), _six_devices(rng)]
+    cases += [_needed(rng, is_needed) for is_needed in NEEDED]
     every = [deepcopy(case) | {"scenario": MODEL} for case in [_known_cases()[0], *cases]]
     return every + _measured_cases(rng, is_shown=seed in KNOWN_SEEDS)
 
@@ -62,8 +71,8 @@ def _with_less(case: Case, num_bytes: int) -> Case:
 @functools.cache
 def _known_cases() -> tuple[Case, ...]:
     """Made once, as they are the same for every seed."""
-    tasks = [Task(model_of(LLAMA_1B), 4096, 32, machine_of("A100-80", 4))]
-    tasks += [Task(model_of(LLAMA_8B), 8192, 16, machine_of(name, 8)) for name in MACHINES]
+    tasks = [PlanCosts(model_of(LLAMA_1B), 4096, 32, machine_of("A100-80", 4))]
+    tasks += [PlanCosts(model_of(LLAMA_8B), 8192, 16, machine_of(name, 8)) for name in MACHINES]
     return tuple(_case(task, _costs(task), task.machine.memory_bytes) for task in tasks)
 
 
@@ -76,7 +85,7 @@ def _new_case(rng: random.Random, number: int) -> Case:
     devices = 8 if number % 4 == 1 else 4
     machine = replace(machine_of("H100-SXM", devices), link_bytes_per_second=link)
     sequences = 12 if number in ODD_SHARES else rng.choice((8, 16))
-    task = Task(sizes, rng.choice((2048, 4096)), sequences, machine)
+    task = PlanCosts(sizes, rng.choice((2048, 4096)), sequences, machine)
     costs = _costs(task)
     needed = sorted(row[0] for row in costs.values())
     return _case(task, costs, int(needed[int(len(needed) * rng.uniform(0.3, 0.6))]))
@@ -156,14 +165,40 @@ def _measured_case(cluster: Cluster) -> Case:
     }
 
 
-def _uncut_task(rng: random.Random, name: str, seq_len: int, link: int) -> Task:
+def _six_devices(rng: random.Random) -> Case:
+    """Eight sequences and six devices leave no plan but one of three stages or six."""
+    sizes = model_of(LLAMA_1B | {"num_layers": rng.choice((12, 18, 24)), "num_kv_heads": 8})
+    task = PlanCosts(sizes, rng.choice((2048, 4096)), 8, machine_of("H100-SXM", 6))
+    return _case(task, _costs(task), task.machine.memory_bytes)
+
+
+def _needed(rng: random.Random, is_needed: Callable[[Plan], bool]) -> Case:
+    """As much memory as makes any other plan slower by far."""
+    while True:
+        task = _uncut_task(rng, rng.choice(MACHINES), 512, rng.choice(SLOW))
+        costs = _costs(task)
+        every = [each for each in _every_plan(task) if is_needed(each)]
+        for plan in sorted(every, key=lambda each: costs[Costs.key(each)][0]):
+            memory = costs[Costs.key(plan)][0]
+            fitting = [each for each in _every_plan(task) if costs[Costs.key(each)][0] <= memory]
+            others = [costs[Costs.key(each)][1] for each in fitting if not is_needed(each)]
+            best = min(costs[Costs.key(each)][1] for each in fitting)
+            if others and min(others) > BY_FAR * best:
+                return _case(task, costs, int(memory))
+
+
+def _every_plan(task: PlanCosts) -> list[Plan]:
+    return list(plans(task.model, task.num_sequences, task.machine))
+
+
+def _uncut_task(rng: random.Random, name: str, seq_len: int, link: int) -> PlanCosts:
     """Eight devices and a model that neither tensor ranks nor stages can cut."""
     sizes = model_of(LLAMA_1B | UNCUT | {"num_layers": rng.choice(PRIMES)})
     machine = replace(machine_of(name, 8), link_bytes_per_second=link * 10**9)
-    return Task(sizes, seq_len, 128, machine)
+    return PlanCosts(sizes, seq_len, 128, machine)
 
 
-def _least_bytes(task: Task, *, is_recomputed: bool) -> int:
+def _least_bytes(task: PlanCosts, *, is_recomputed: bool) -> int:
     """What the smallest plan below stage 3 takes."""
     every = plans(task.model, task.num_sequences, task.machine)
     return min(
@@ -173,7 +208,7 @@ def _least_bytes(task: Task, *, is_recomputed: bool) -> int:
     )
 
 
-def _case(task: Task, costs: dict[str, list[float]], memory_bytes: int) -> Case:
+def _case(task: PlanCosts, costs: dict[str, list[float]], memory_bytes: int) -> Case:
     return {
         "model": {name: each for name, each in vars(task.model).items() if each is not None},
         "num_sequences": task.num_sequences,
@@ -182,7 +217,7 @@ def _case(task: Task, costs: dict[str, list[float]], memory_bytes: int) -> Case:
     }
 
 
-def _costs(task: Task) -> dict[str, list[float]]:
+def _costs(task: PlanCosts) -> dict[str, list[float]]:
     """Bytes and seconds of every plan there is."""
     every = plans(task.model, task.num_sequences, task.machine)
     return {

@@ -11,7 +11,7 @@ import numpy as np
 from course_utils.formulas.cluster_step import NANOTRON, Pace, stacked, step_work
 from course_utils.formulas.stage_cut import refusal
 from course_utils.planner.predicted import NUMBERS, TABLE
-from course_utils.planner.rates import h100_rates
+from course_utils.planner.rates import H100, rates_of
 from course_utils.planner.truth.measured import step_of
 from course_utils.planner.truth.steps import column, fitted
 from course_utils.records.sweeps import Run, runs
@@ -52,7 +52,7 @@ def starts(run: Run) -> bool:
 def computed(table: str, paces: Paces, places: Sequence[int]) -> list[list[str]]:
     """The numbers of some rows of a table, as they stand in the file."""
     rows = [runs(table)[n] for n in places]
-    work = stacked([step_work(step_of(run), NANOTRON, h100_rates()) for run in rows])
+    work = stacked([step_work(step_of(run), NANOTRON, rates_of(H100)) for run in rows])
     found = np.zeros((len(rows), len(NUMBERS)))
     for size, pace in paces.items():
         own = [run.model == size for run in rows]
