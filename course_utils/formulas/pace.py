@@ -16,9 +16,7 @@ SLEEP, FLUSH, COPY, BARRIER = 1, 2, 3, 4  # lines of code, as the exercise numbe
 GROWS = 2  # times as much, from the least to the most
 
 
-def pace(
-    rows: Sequence[Sequence[float]], num_layers: int, work_seconds: float
-) -> dict[str, float]:
+def pace(rows: Sequence[Sequence[float]], num_layers: int, work_seconds: float) -> dict[str, float]:
     """Seconds of the CPU for a layer, fitted; what follows for another micro-batch.
 
     Args:
@@ -56,9 +54,7 @@ def who_waits(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
         (row["measured"] - row["predicted"]) / (row["num_micro_batches"] + row["stages"] - 1)
         for row in rows
     ]
-    paying = [
-        (row, each) for row, each in zip(rows, extra, strict=True) if each > PAYS_SECONDS
-    ]
+    paying = [(row, each) for row, each in zip(rows, extra, strict=True) if each > PAYS_SECONDS]
 
     def typical(belongs: Callable[[Mapping[str, float]], bool]) -> float:
         return median([each for row, each in paying if belongs(row)] or [0.0])

@@ -1,4 +1,4 @@
-"""Clusters on which others measured some plans of a model: what is predicted of them, and the clock.
+"""Clusters on which others measured some plans of a model: what is predicted, and the clock.
 
 What a plan costs is predicted with the constants of all other sizes. Beside the plans that ran
 stand those that failed and whose bytes, as a lower bound, are more than there are.

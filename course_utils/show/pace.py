@@ -37,9 +37,7 @@ def pace_by_work(layouts: Sequence[Prediction], launch_seconds: float) -> Pictur
             markersize=4,
             label=name,
         )
-        errors += [
-            abs(max(x, launch_seconds) / y - 1) for x, y in zip(work, took, strict=True)
-        ]
+        errors += [abs(max(x, launch_seconds) / y - 1) for x, y in zip(work, took, strict=True)]
     most = MS * max(each.work_seconds / each.run.num_layers for each in layouts)
     corner = MS * launch_seconds
     ax.plot([0, corner, most], [corner, corner, most], color=colours.COMPUTED, linewidth=1.2)
@@ -54,8 +52,8 @@ def pace_by_work(layouts: Sequence[Prediction], launch_seconds: float) -> Pictur
     within = sum(each <= 0.1 for each in errors)
     return Picture(
         figure,
-        f"{len(layouts)} layouts of three sizes: {within} lie within 10 % of the line, the longer of "
-        f"the GPU's work and {corner:.1f} ms of launches.",
+        f"{len(layouts)} layouts of three sizes: {within} lie within 10 % of the line, the longer "
+        f"of the GPU's work and {corner:.1f} ms of launches.",
     )
 
 
@@ -88,6 +86,6 @@ def extra_by_stages(layouts: Sequence[Prediction]) -> Picture:
     late = [each for each in layouts if each.extra_seconds > BIN_SECONDS * 4]
     return Picture(
         figure,
-        f"{len(layouts)} layouts. {len(late)} of them lie apart from all others, to the right; none "
-        f"of those has one stage.",
+        f"{len(layouts)} layouts. {len(late)} of them lie apart from all others, to the right; "
+        "none of those has one stage.",
     )

@@ -52,7 +52,8 @@ from IPython.display import display
 from autograder import answer, check, compare, plan, predict, progress, report
 from course_utils.configs import Costs, Machine, ModelConfig, Plan, machine_of, preset
 from course_utils.formulas.calibration import calibrate, predicted_seconds
-from course_utils.formulas.step_parts import token_forward_flops, token_work as work_of_token
+from course_utils.formulas.step_parts import token_forward_flops
+from course_utils.formulas.step_parts import token_work as work_of_token
 from course_utils.formulas.utilisation import model_flops_utilisation
 from course_utils.planner import MISSION, PlanCosts
 from course_utils.planner.calibrated import (
@@ -64,7 +65,7 @@ from course_utils.planner.calibrated import (
 from course_utils.planner.first_rank import first_rank_of
 from course_utils.planner.measured_plans import clusters
 from course_utils.planner.predicted import predictions
-from course_utils.records import SOURCES, one_node_runs, published
+from course_utils.records import SOURCES, foundry_runs, one_node_runs, published
 from course_utils.records.sweeps import runs
 from course_utils.show import (
     Choice,
@@ -73,6 +74,7 @@ from course_utils.show import (
     extra_by_stages,
     pace_by_work,
     plans_side_by_side,
+    rates_over_devices,
     try_it,
 )
 
@@ -203,6 +205,7 @@ compare("u14-h100", "tokens/s", measured=h100.tokens_per_second_per_device)
 #
 # At the rates of the data sheet, beside the measurement (nothing is fitted yet):
 
+
 # %% folded=true tags=["nbval-check-output"]
 # Table: microseconds of a token, at full rates and measured (llm-foundry, eight devices)
 def ideal_microseconds(run):
@@ -232,7 +235,7 @@ pd.DataFrame(rows).T.round(1)
 # %% [markdown]
 # ## What sets the pace?
 #
-# More devices are faster, but sublinearly (B10, B11). The Playbook ran more than 4,000 experiments on up to 512 GPUs (E5); we have the 1,728 layouts that ran (nanotron on nodes of eight H100s, 4,096 tokens, one step each). Each micro-batch here is split over eight tensor ranks of one node:
+# The Playbook ran more than 4,000 experiments on up to 512 GPUs (E5); we have the 1,728 layouts that ran (nanotron on nodes of eight H100s, 4,096 tokens, one step each). Each micro-batch here is split over eight tensor ranks of one node:
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: ms of a micro-batch of 1.34B on eight tensor ranks, work as predicted and measured (Playbook)
@@ -260,8 +263,10 @@ def rows_of(size, tensor=8, zero_stage=0):
 
 small_rows = {b: row for b, row in rows_of("1.34").items() if b in (1, 2, 4)}
 pd.DataFrame(
-    {f"b = {b}": {"work, ms": 1e3 * row[1], "measured, ms": 1e3 * row[2]}
-     for b, row in sorted(small_rows.items())}
+    {
+        f"b = {b}": {"work, ms": 1e3 * row[1], "measured, ms": 1e3 * row[2]}
+        for b, row in sorted(small_rows.items())
+    }
 ).T.round(1)
 
 # %% [markdown]
@@ -289,6 +294,7 @@ predict("u14-pace-ms", None, "ms")
 # %% solution="u14-pace"
 def pace(rows: list[list[float]], num_layers: int, work_seconds: float) -> dict[str, float]:
     """Seconds of a layer's launches, of another micro-batch, and in which its GPU waits."""
+
     ### BEGIN SOLUTION
     def error(launch: float) -> float:
         predicted = [max(work, launch * layers) for layers, work, _ in rows]
@@ -436,8 +442,14 @@ waits_of = answer("u14-waits", who_waits)
 def said_of(chosen):
     """What the function says of some layouts."""
     rows = [
-        (run.pipeline, run.nodes, run.micro_batch, run.num_micro_batches, each.step_seconds,
-         run.step_seconds)
+        (
+            run.pipeline,
+            run.nodes,
+            run.micro_batch,
+            run.num_micro_batches,
+            each.step_seconds,
+            run.step_seconds,
+        )
         for each in chosen
         for run in [each.run]
     ]
@@ -445,14 +457,34 @@ def said_of(chosen):
     return {"layouts": len(rows), **said}
 
 
-by_size = {f"{size}B": [each for each in every if each.run.model == size]
-           for size in ("1.34", "3.57", "8.86")}
+by_size = {
+    f"{size}B": [each for each in every if each.run.model == size]
+    for size in ("1.34", "3.57", "8.86")
+}
 pd.DataFrame({name: said_of(own) for name, own in {**by_size, "all": every}.items()}).T.round(2)
 
 # %% [markdown]
 # Half a second with two stages, almost a full one with more: five tenths at one border, nine at two. A stage receives shapes before it receives tensors, and slept a tenth of a second while it waited. Work that runs meanwhile hides some of it.
 #
 # How sure is that? It is an **inference**: the line stands in one version of nanotron's code (67c5ebb6, `pipeline_parallel/p2p.py`), no other cause that we know fits, and the Playbook says that its pipeline code was optimized; but no published row says which version ran it. On 64 nodes almost all layouts with stages pay. So conclusions about stages against tensor ranks that rest on these rows compare a `sleep` with a network.
+
+# %% [markdown]
+# ## More devices
+#
+# With none of these sleeps, more devices are faster, but sublinearly (B10, B11). Here are llm-foundry's rows up to 512 H100s. The global batch grows with the devices; each device's work stays:
+
+# %% folded=true tags=["nbval-check-output"]
+# Picture: rates of a device on 8 to 512 H100s, 2,048 tokens (llm-foundry)
+many = [
+    run
+    for run in foundry_runs()
+    if run.device == "H100" and run.seq_len == 2048 and run.precision == "amp_bf16"
+]
+big = {run.model for run in many if run.num_devices == 512}
+rates_over_devices([run for run in many if run.model in big])
+
+# %% [markdown]
+# Even 1b keeps 87 %: most messages run beside the work. What counts is how much of them is exposed.
 
 # %% [markdown]
 # ## Does it fit?
@@ -756,11 +788,15 @@ ran = {run: gib_of(run) for run in runs("playbook_runs")}
 failed = [gib_of(each.run)[0] for each in predictions("playbook_failed")]
 whole_layers = [run for run in ran if run.tensor == 1]
 off = sorted(abs(ran[run][1] / run.first_rank_gib - 1) for run in whole_layers)
-print(f"the bound holds (2 % of grace): {sum(ran[r][0] <= 1.02 * r.first_rank_gib for r in ran):,} of {len(ran):,}")
+print(
+    f"the bound holds (2 % of grace): {sum(ran[r][0] <= 1.02 * r.first_rank_gib for r in ran):,} of {len(ran):,}"
+)
 print(f"t = 1, {len(off)} layouts: median error {100 * off[len(off) // 2]:.1f} %, ", end="")
 print(f"{sum(each <= 0.1 for each in off)} within 10 %")
 right = sum(ran[run][0] <= 60 for run in ran) + sum(each > 60 for each in failed)
-print(f"ran if at least 60 GiB suffice, else failed: {100 * right / (len(ran) + len(failed)):.1f} % right")
+print(
+    f"ran if at least 60 GiB suffice, else failed: {100 * right / (len(ran) + len(failed)):.1f} % right"
+)
 
 # %% [markdown]
 # Nothing is fitted here but the 60 of an H100's 79 GiB. With tensor ranks the sum is up to a third too low on half of the layouts: the allocator keeps blocks that the links' stream still holds. (The rate of right answers leaves out 234 layouts that nanotron refuses to start, with more stages than blocks, or than micro-batches by two.)
@@ -829,6 +865,7 @@ try_it(token_work, small, forward_of_small, False)
 
 # %%
 predict("u14-held-out", None, "%")
+
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: every row of one node predicted without its own model size
@@ -952,7 +989,7 @@ plan()
 # %% tags=["demonstration", "nbval-ignore-output"]
 other = replace(
     MISSION,
-    name="Llama-3.2-1B on 4 × A100-80",
+    name="Llama-3.2-1B",
     model=preset("Llama-3.2-1B"),
     machine=machine_of("A100-80", num_devices=4),
     num_tokens=24 * 10**9,

@@ -79,10 +79,8 @@ def _new_layout(rng: random.Random, number: int) -> Case:
     },
     fallback="course_utils.formulas.first_rank.first_rank_bytes",
 )
-def stored(
-    sizes: dict[str, int], plan: dict[str, Any], num_micro_batches: int
-) -> dict[str, int]:
-    """Storages of a rank: parameters in each dtype, what is in flight, logits and their gradient."""
+def stored(sizes: dict[str, int], plan: dict[str, Any], num_micro_batches: int) -> dict[str, int]:
+    """Storages of a rank: parameters in each dtype, what is in flight, logits and gradient."""
     d, t, p, b = (plan[name] for name in ("data", "tensor", "pipeline", "micro_batch"))
     n = sizes["parameters"]
     is_sharded = plan["zero_stage"] == SHARDED and d > 1

@@ -98,12 +98,12 @@ def _as_row(each: Prediction) -> list[float]:
 
 
 def _made_rows(rng: random.Random) -> Case:
-    """Rows of a CPU that is quicker or slower."""
-    launch, layers = rng.uniform(3e-3, 15e-3), rng.randint(4, 80)
-    rows = []
+    """Rows of several models and of a CPU that is quicker or slower."""
+    launch, rows = rng.uniform(3e-3, 15e-3), []
     for _ in range(rng.randint(3, 7)):
+        layers = rng.randint(4, 80)
         work = launch * layers * rng.uniform(0.1, 2)
-        measured = max(work, launch * layers) * rng.uniform(0.97, 1.03)
+        measured = max(work, launch * layers) * rng.uniform(0.93, 1.07)
         rows.append([layers, round(work, DIGITS), round(measured, DIGITS)])
     others = rng.randint(4, 80)
     return named(PACE_NAMES, (rows, others, round(launch * others * rng.uniform(0.1, 2), DIGITS)))
@@ -172,7 +172,7 @@ EVEN = 1.4  # times as much at most, from the least to the most, where a size ha
 
 
 def waits_cases(seed: int) -> list[Case]:
-    """Rows of the sweep by size; made ones in which one of the four lines is to blame, or nobody."""
+    """Rows of the sweep by size; made ones in which one of the four lines is to blame."""
     rng = random.Random(seed)
     cases: list[Case] = [{"rows": [named(WAITS_NAMES, each) for each in WAITS_WORKED]}]
     cases += [{"rows": _rows_of(rng, size)} for size in SIZES * 2]

@@ -118,9 +118,7 @@ def _first_wrong(case: Case, observed: Plain, right: Plain) -> tuple[str, float]
     plan = Plan(**observed["plan"])
     key = Costs.key(plan)
     if key not in case["costs"]:
-        broken = _broken_rule(case, plan)
-        is_run = Costs.OTHERS in case["costs"] and broken == "nothing_to_share" and plan.data > 1
-        return ("never_run" if is_run else broken), 1
+        return _broken_rule(case, plan), 1
     num_bytes, _ = case["costs"][key]
     memory = case["machine"]["memory_bytes"]
     if num_bytes > memory:
@@ -132,7 +130,7 @@ def _first_wrong(case: Case, observed: Plain, right: Plain) -> tuple[str, float]
 
 
 def _broken_rule(case: Case, plan: Plan) -> str:
-    """Which rule a plan breaks that is not in the table."""
+    """Which rule a plan breaks that is not in the table, or that nobody ran it."""
     num_sequences = case["num_sequences"]
     rules = {
         "not_all_devices": plan.num_devices == case["machine"]["num_devices"],
@@ -141,4 +139,6 @@ def _broken_rule(case: Case, plan: Plan) -> str:
         "sequences_left_over": num_sequences % plan.data == 0,
         "micro_batch_left_over": num_sequences // plan.data % plan.micro_batch == 0,
     }
-    return next((name for name, holds in rules.items() if not holds), "nothing_to_share")
+    shares = plan.data > 1 or not plan.zero_stage
+    last = "never_run" if shares and Costs.OTHERS in case["costs"] else "nothing_to_share"
+    return next((name for name, holds in rules.items() if not holds), last)

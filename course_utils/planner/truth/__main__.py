@@ -24,7 +24,9 @@ def text(measure: Measure, lines: list[Line]) -> Iterator[str]:
 def main() -> None:
     """Compute everything and print it."""
     parser = argparse.ArgumentParser(prog="course_utils.planner.truth", description=__doc__)
-    parser.add_argument("--write", action="store_true", help=f"write {TABLE.name} and what is predicted")
+    parser.add_argument(
+        "--write", action="store_true", help=f"write {TABLE.name} and what is predicted"
+    )
     arguments = parser.parse_args()
     computed: list[Line] = []
     trees = read(TREES)

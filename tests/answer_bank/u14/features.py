@@ -58,7 +58,9 @@ FEATURES = {
         ),
         "rows of the sweep": lambda case: {row[0] for row in case["rows"]} <= {16, 28, 32},
         "rows of other software": lambda case: not {row[0] for row in case["rows"]} & {16, 28, 32},
-        "a row that the GPU paces": lambda case: any(row[2] < 1.05 * row[1] for row in case["rows"]),
+        "a row that the GPU paces": lambda case: any(
+            row[2] < 1.05 * row[1] for row in case["rows"]
+        ),
     },
     "u14-waits": {
         "one stage pays": lambda case: any(row["stages"] == 1 for row in _paying(case)),
