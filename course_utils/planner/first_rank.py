@@ -1,5 +1,6 @@
 """What `formulas.first_rank` takes, for a row of the Playbook.
 
+>>> from course_utils.records.sweeps import runs
 >>> sizes, plan = first_rank_of(runs("playbook_runs")[0])
 >>> sizes["layers"], plan.pipeline
 (10, 2)
@@ -9,9 +10,7 @@ from course_utils.configs import Plan
 from course_utils.formulas.rank_memory import nanotron_layer_bytes
 from course_utils.formulas.stage_cut import cut_by_cost, rank_parameters
 from course_utils.planner.truth.measured import step_of
-from course_utils.records.sweeps import Run, runs
-
-__all__ = ["first_rank_of", "runs"]
+from course_utils.records.sweeps import Run
 
 
 def first_rank_of(run: Run) -> tuple[dict[str, int], Plan]:

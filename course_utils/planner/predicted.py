@@ -5,7 +5,7 @@ writes it anew. Nobody sleeps here, so that layouts that were polled took longer
 
     >>> first = predictions("playbook_runs")[0]
     >>> first.run.name, round(first.step_seconds, 1)
-    ('1.34 on 1: d 4 p 2 t 1, stage 1, b 4, m 16', 3.4)
+    ('1.34 on 1: d 4 p 2 t 1, stage 1, b 4, m 16', 3.3)
 """
 
 import csv
