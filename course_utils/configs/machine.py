@@ -7,7 +7,7 @@ True
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 from course_utils.configs.hardware import device
 from course_utils.configs.validation import find_named, require_positive
@@ -141,10 +141,13 @@ class Costs:
     """Bytes and seconds of many plans, looked up.
 
     Attributes:
-        table: By the numbers of a plan as text, its bytes on the fullest device and its seconds.
+        table: By the numbers of a plan as text, its bytes on the fullest device and its seconds;
+            under `OTHERS`, those of every other plan.
     """
 
     table: Mapping[str, Sequence[float]]
+    OTHERS: ClassVar[str] = "others"
+    NOBODY_RAN_IT: ClassVar[tuple[float, float]] = (10**18, 10.0**9)
 
     @staticmethod
     def key(plan: Plan) -> str:
@@ -168,9 +171,10 @@ class Costs:
         return self._row(plan)[1]
 
     def _row(self, plan: Plan) -> Sequence[float]:
-        if self.key(plan) not in self.table:
+        row = self.table.get(self.key(plan), self.table.get(self.OTHERS))
+        if row is None:
             raise NoSuchPlan(plan)
-        return self.table[self.key(plan)]
+        return row
 
     def __repr__(self) -> str:
         """How many plans there are."""

@@ -28,6 +28,7 @@ from course_utils.show.number_formats import (
     ranges_and_spacings,
     running_sums,
 )
+from course_utils.show.pace import extra_by_stages, pace_by_work
 from course_utils.show.picture import Picture
 from course_utils.show.pipeline import draw_schedule, pipeline_timeline
 from course_utils.show.plan import errors_by_size, plans_side_by_side, rates_over_devices

@@ -7,7 +7,6 @@ from typing import Any
 
 from course_utils import colours
 from course_utils.configs import Plan
-from course_utils.formulas.plan import Task
 from course_utils.planner import PlanCosts
 from course_utils.records import FoundryRun
 from course_utils.show.picture import Picture, axes, axes_beside
@@ -96,7 +95,7 @@ def rates_over_devices(runs: Sequence[FoundryRun]) -> Picture:
     )
 
 
-def plans_side_by_side(task: PlanCosts | Task, plans: Mapping[str, Plan]) -> Picture:
+def plans_side_by_side(task: PlanCosts, plans: Mapping[str, Plan]) -> Picture:
     """Seconds of a step and bytes of the fullest device, by part, for some plans.
 
     Args:

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
+from course_utils.planner.truth import predict
 from course_utils.planner.truth.figures import Line, read, verdict, write
 from course_utils.planner.truth.kinds import TABLE
 from course_utils.planner.truth.measures import GOALS, Measure, measures
@@ -23,7 +24,9 @@ def text(measure: Measure, lines: list[Line]) -> Iterator[str]:
 def main() -> None:
     """Compute everything and print it."""
     parser = argparse.ArgumentParser(prog="course_utils.planner.truth", description=__doc__)
-    parser.add_argument("--write", action="store_true", help=f"write {TABLE.name}")
+    parser.add_argument(
+        "--write", action="store_true", help=f"write {TABLE.name} and what is predicted"
+    )
     arguments = parser.parse_args()
     computed: list[Line] = []
     trees = read(TREES)
@@ -35,6 +38,7 @@ def main() -> None:
         print(*text(measure, lines + beside), sep="\n")
     if arguments.write:
         write(TABLE, computed)
+        predict.write()
 
 
 if __name__ == "__main__":

@@ -1,14 +1,8 @@
 """Kinds of cases that the exercises of unit 14 have for every seed."""
 
-import numpy as np
+from course_utils.configs import Costs
 
-
-def _sign(case, first):
-    """Whether the unrestricted best constant of a case is below zero."""
-    rows = np.array(case["rows"])
-    relative = rows[:, :3] / rows[:, 3:]
-    solution = np.linalg.lstsq(relative[:, 1:], 1 - relative[:, 0], rcond=None)[0]
-    return solution[0 if first else 1] < 0
+PAYS = 0.2
 
 
 def _fitting(case):
@@ -26,9 +20,18 @@ def _narrowest(case, below=True):
     return min(near, default=None)
 
 
-def _passes(case):
-    plan = case["plan"]
-    return case["num_sequences"] // (plan["data"] * plan["micro_batch"])
+def _paying(case):
+    """Rows that pay."""
+    return [
+        row
+        for row in case["rows"]
+        if row["measured"] - row["predicted"]
+        > PAYS * (row["num_micro_batches"] + row["stages"] - 1)
+    ]
+
+
+def _is_measured(case):
+    return Costs.OTHERS in case["costs"]
 
 
 FEATURES = {
@@ -49,17 +52,28 @@ FEATURES = {
         "layers run once": lambda case: not case["is_recomputed"],
         "one layer": lambda case: case["model"]["num_layers"] == 1,
     },
-    "u14-calibrate": {
-        "attention would be negative": lambda case: _sign(case, first=True),
-        "elementwise would be negative": lambda case: _sign(case, first=False),
-        "both are above zero": lambda case: not (_sign(case, True) or _sign(case, False)),
-        "times of any size": lambda case: (
-            max(row[3] for row in case["rows"]) > 5 * min(row[3] for row in case["rows"])
+    "u14-pace": {
+        "the CPU sets the pace of the other": lambda case: (
+            case["work_seconds"] < 2e-3 * case["num_layers"]
+        ),
+        "rows of the sweep": lambda case: {row[0] for row in case["rows"]} <= {16, 28, 32},
+        "rows of other software": lambda case: not {row[0] for row in case["rows"]} & {16, 28, 32},
+        "a row that the GPU paces": lambda case: any(
+            row[2] < 1.05 * row[1] for row in case["rows"]
         ),
     },
+    "u14-waits": {
+        "one stage pays": lambda case: any(row["stages"] == 1 for row in _paying(case)),
+        "only stages pay": lambda case: all(row["stages"] > 1 for row in _paying(case)),
+        "not more than two stages": lambda case: all(row["stages"] <= 2 for row in case["rows"]),
+        "rows of the sweep": lambda case: len(case["rows"]) == 32,
+    },
     "u14-plan": {
-        "within 2 %": lambda case: case["scenario"] == "within 2 %",
-        "within 10 %": lambda case: case["scenario"] == "within 10 %",
+        "by the model": lambda case: case["scenario"] == "by the model",
+        "by the clock": lambda case: case["scenario"] == "by the clock",
+        "several nodes": lambda case: _is_measured(case) and case["machine"]["num_devices"] > 8,
+        "plans that failed": lambda case: _is_measured(case) and _narrowest(case, below=False),
+        "nothing fits": lambda case: not _fitting(case),
         "slow links": lambda case: case["machine"]["link_bytes_per_second"] <= 20e9,
         "fast links": lambda case: case["machine"]["link_bytes_per_second"] >= 150e9,
         "little memory": lambda case: case["machine"]["memory_bytes"] < 40e9,
@@ -75,38 +89,19 @@ FEATURES = {
         ),
         "only stage 3 fits": lambda case: {key.split(".")[3] for key in _fitting(case)} == {"3"},
         "stage 3 is fastest, others fit": lambda case: (
-            min(fits := _fitting(case), key=fits.get).split(".")[3] == "3"
+            (fits := _fitting(case))
+            and min(fits, key=fits.get).split(".")[3] == "3"
             and {key.split(".")[3] for key in fits} > {"3"}
         ),
     },
-    "u14-fits": {
-        **{
-            f"stage {n}": lambda case, n=n: (
-                case["plan"]["zero_stage"] == n and case["plan"]["data"] > 1
-            )
-            for n in range(4)
-        },
+    "u14-memory": {
+        "DDP": lambda case: case["plan"]["zero_stage"] == 0 and case["plan"]["data"] > 1,
+        "sharded": lambda case: case["plan"]["zero_stage"] == 1 and case["plan"]["data"] > 1,
         "one replica": lambda case: case["plan"]["data"] == 1,
         "several stages": lambda case: case["plan"]["pipeline"] > 1,
-        "few micro-batches": lambda case: _passes(case) < case["plan"]["pipeline"],
-        "many micro-batches": lambda case: _passes(case) > case["plan"]["pipeline"] > 1,
+        "few micro-batches": lambda case: case["num_micro_batches"] < case["plan"]["pipeline"],
+        "many micro-batches": lambda case: case["num_micro_batches"] > case["plan"]["pipeline"] > 1,
         "tensor ranks": lambda case: case["plan"]["tensor"] > 1,
-        "layers run again": lambda case: case["plan"]["is_recomputed"],
-    },
-    "u14-exposed": {
-        "hidden": lambda case: 0 < case["reduce_seconds"] < 2 * case["forward_seconds"],
-        "too much to hide": lambda case: case["reduce_seconds"] > 2 * case["forward_seconds"],
-        "nothing to sum": lambda case: case["reduce_seconds"] == 0,
-        "one layer": lambda case: case["num_layers"] == 1,
-        "one stage": lambda case: case["num_stages"] == 1,
-        "one micro-batch": lambda case: case["num_micro_batches"] == 1,
-    },
-    "u14-days": {
-        "a full last step": lambda case: case["num_tokens"] % case["tokens_per_step"] == 0,
-        "a last step that is not full": lambda case: (
-            case["num_tokens"] % case["tokens_per_step"] > 0
-        ),
-        "one device": lambda case: case["num_devices"] == 1,
-        "many devices": lambda case: case["num_devices"] > 100,
+        "a remainder": lambda case: case["sizes"]["parameters"] % case["plan"]["data"] > 0,
     },
 }

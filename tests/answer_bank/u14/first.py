@@ -34,4 +34,6 @@ def best_plan(model, num_sequences, machine, costs):
                             continue
                         if costs.seconds_of(plan) < fastest:
                             best, fastest = plan, costs.seconds_of(plan)
+    if best is None:
+        raise ValueError("take more devices")
     return best

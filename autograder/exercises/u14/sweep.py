@@ -1,0 +1,286 @@
+"""The checks of unit 14 on rows of a sweep: what sets the pace, and who waits beyond that."""
+
+import functools
+import itertools
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from statistics import linear_regression, mean, median
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autograder.checking.exercise_check import Case, named
+from autograder.checking.precision import PROMISED
+from autograder.exercises.declaring import check
+from course_utils.planner.predicted import Prediction, predictions
+
+# === for both
+# Layouts of the Playbook that say something of a micro-batch.
+
+SIZES = ("1.34", "3.57", "8.86")
+FEWEST_PASSES = 8  # with fewer, what a step does once is no longer small
+NODE_RANKS, STEP_SEQUENCES = 8, 256
+DIGITS = 5
+
+
+@functools.cache
+def layouts() -> tuple[Prediction, ...]:
+    """Rows of some passes, tensor ranks within a node, each layout that stands there once."""
+    every = predictions("playbook_runs")
+    times = Counter(each.run.name for each in every)
+    return tuple(
+        each
+        for each in every
+        if each.run.model in SIZES
+        and each.run.tensor <= NODE_RANKS
+        and each.run.num_micro_batches >= FEWEST_PASSES
+        and each.run.num_sequences == STEP_SEQUENCES
+        and times[each.run.name] == 1
+    )
+
+
+def drawn(draw: Callable[[], Any], is_wanted: Callable[[Any], bool]) -> Any:
+    """The first draw that is as wanted."""
+    return next(each for each in iter(draw, None) if is_wanted(each))
+
+
+# === u14-pace
+# A constant inside of a maximum, against a search in steps of a microsecond.
+
+
+ONE_PER_CENT = 0.01
+PACE_WORKED = [[10, 0.02, 0.05], [10, 0.03, 0.05], [10, 0.09, 0.09]]
+PACE_NAMES = ("rows", "num_layers", "work_seconds")
+MICROSECOND, LONGEST, TENTHS = 1e-6, 20_000, 10
+# The second best constant is so much worse, and a GPU that waits does so for so long.
+CLEAR, NEAR, CLEARLY_IDLE, CLEARLY_BUSY = 1.05, 0.01, 0.3, 0.9
+MOST_NODES = 2
+Rows = list[list[float]]
+
+
+def pace_cases(seed: int) -> list[Case]:
+    """Rows of the sweep, of one size for another one; then rows of other software."""
+    rng = random.Random(seed)
+    cases = [named(PACE_NAMES, (PACE_WORKED, 20, 0.04))]
+    for draw in (_measured_rows, _made_rows):
+        for number in range(12):
+            says = functools.partial(_says, is_idle=number % 3 > 0)
+            cases.append(drawn(functools.partial(draw, rng), says))
+    return cases
+
+
+@functools.cache
+def _one_stage() -> dict[tuple[str, int], list[Prediction]]:
+    """Rows of one stage on one or two nodes, by size and tensor ranks."""
+    found: dict[tuple[str, int], list[Prediction]] = {}
+    for each in layouts():
+        if each.run.pipeline == 1 < each.run.tensor and each.run.nodes <= MOST_NODES:
+            found.setdefault((each.run.model, each.run.tensor), []).append(each)
+    return found
+
+
+def _measured_rows(rng: random.Random) -> Case:
+    pools = _one_stage()
+    kind, other = rng.choice(sorted(pools)), rng.choice(sorted(pools))
+    pool = pools[kind]
+    rows = [_as_row(each) for each in rng.sample(pool, min(len(pool), rng.randint(3, 6)))]
+    layers, work, _ = _as_row(rng.choice(pools[other]))
+    return named(PACE_NAMES, (rows, int(layers), work))
+
+
+def _as_row(each: Prediction) -> list[float]:
+    """Layers, seconds of work and measured seconds of a micro-batch."""
+    measured = each.run.step_seconds / each.run.num_micro_batches
+    return [each.run.num_layers, round(each.work_seconds, DIGITS), round(measured, DIGITS)]
+
+
+def _made_rows(rng: random.Random) -> Case:
+    """Rows of several models and of a CPU that is quicker or slower."""
+    launch, rows = rng.uniform(3e-3, 15e-3), []
+    for _ in range(rng.randint(3, 7)):
+        layers = rng.randint(4, 80)
+        work = launch * layers * rng.uniform(0.1, 2)
+        measured = max(work, launch * layers) * rng.uniform(0.93, 1.07)
+        rows.append([layers, round(work, DIGITS), round(measured, DIGITS)])
+    others = rng.randint(4, 80)
+    return named(PACE_NAMES, (rows, others, round(launch * others * rng.uniform(0.1, 2), DIGITS)))
+
+
+def _says(case: Case, is_idle: bool) -> bool:
+    """Whether one constant is best by far, and who waits is clear."""
+    rows, launched = case["rows"], [row[2] > 1.1 * row[1] for row in case["rows"]]
+    if sum(launched) < 2 or len({tuple(row) for row in rows}) < len(rows):
+        return False
+    launches = TENTHS * MICROSECOND * np.arange(LONGEST // TENTHS)
+    errors = _errors(rows, launches)
+    best = int(errors.argmin())
+    far = np.abs(np.arange(len(errors)) - best) > NEAR * best
+    if errors[far].min() < CLEAR * errors[best] + 1e-7:
+        return False
+    seconds = launches[best] * case["num_layers"]
+    if is_idle:
+        return bool(case["work_seconds"] < (1 - CLEARLY_IDLE) * seconds)
+    return bool(seconds < CLEARLY_BUSY * case["work_seconds"])
+
+
+def _errors(rows: Rows, launches: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The sum of squared relative errors for each launch."""
+    found = np.zeros(len(launches))
+    for layers, work, measured in rows:
+        is_launched = launches * layers > work
+        found += np.where(is_launched, launches * layers / measured - 1, work / measured - 1) ** 2
+    return found
+
+
+@check(
+    "u14-pace",
+    pace_cases,
+    relative_tolerance=ONE_PER_CENT,
+    labels={
+        "launch": "seconds of the CPU for a layer",
+        "seconds": "seconds of the other micro-batch",
+        "idle": "seconds in which its GPU waits",
+    },
+    fallback="course_utils.formulas.pace.pace",
+)
+def searched(rows: Rows, num_layers: int, work_seconds: float) -> dict[str, float]:
+    """The constant in whole microseconds; then whichever of the two ends later."""
+    tried = MICROSECOND * np.arange(LONGEST)
+    launch = float(tried[_errors(rows, tried).argmin()])
+    launches = sum([launch] * num_layers)
+    is_launched = launches > work_seconds
+    return {
+        "launch": launch,
+        "seconds": launches if is_launched else work_seconds,
+        "idle": launches - work_seconds if is_launched else 0.0,
+    }
+
+
+# === u14-waits
+# Which rows pay, how much, for which line of code, against slopes.
+
+
+PAYS, SLEEP, FLUSH, COPY, BARRIER = 0.2, 1, 2, 3, 4
+WAITS_WORKED = [(2, 1, 1, 15, 1.6, 8.0), (4, 1, 1, 13, 1.6, 16.0), (1, 1, 1, 16, 2.0, 2.1)]
+WAITS_NAMES = ("stages", "nodes", "micro_batch", "num_micro_batches", "predicted", "measured")
+NUM_ROWS, NUM_PAYING, WAITING_NODES = 32, 9, 32
+STEEP = 0.5  # in logarithms: in proportion is 1, without any influence 0
+EVEN = 1.4  # times as much at most, from the least to the most, where a size has no influence
+
+
+def waits_cases(seed: int) -> list[Case]:
+    """Rows of the sweep by size; made ones in which one of the four lines is to blame."""
+    rng = random.Random(seed)
+    cases: list[Case] = [{"rows": [named(WAITS_NAMES, each) for each in WAITS_WORKED]}]
+    cases += [{"rows": _rows_of(rng, size)} for size in SIZES * 2]
+    for line in (SLEEP, FLUSH, COPY, BARRIER):
+        cases += [{"rows": list(_rows_with(rng, line))} for _ in range(4)]
+    cases.append({"rows": _of_two_stages(rng)})
+    return cases
+
+
+@functools.cache
+def _waiting() -> tuple[Prediction, ...]:
+    return tuple(each for each in layouts() if each.run.nodes <= WAITING_NODES)
+
+
+def _rows_of(rng: random.Random, size: str) -> list[Case]:
+    """Some rows of a size, nine of those that pay among them."""
+    own = [each for each in _waiting() if each.run.model == size]
+    paying = [each for each in own if each.extra_seconds > PAYS]
+    others = [each for each in own if each.extra_seconds <= PAYS]
+    chosen = drawn(lambda: rng.sample(paying, NUM_PAYING), _is_even)
+    chosen += rng.sample(others, NUM_ROWS - NUM_PAYING)
+    chosen.sort(key=lambda each: (each.run.nodes, each.run.name))
+    return [_measured_row(each) for each in chosen]
+
+
+def _is_even(paying: list[Prediction]) -> bool:
+    """Whether no comparison of the least with the most says that a size has an influence."""
+    for name in ("nodes", "micro_batch"):
+        sizes = [getattr(each.run, name) for each in paying]
+        least, most = (
+            [each.extra_seconds for each in paying if getattr(each.run, name) == limit]
+            for limit in (min(sizes), max(sizes))
+        )
+        if max(mean(most) / mean(least), median(most) / median(least)) > EVEN:
+            return False
+    return True
+
+
+def _measured_row(each: Prediction) -> Case:
+    run = each.run
+    sizes = (run.pipeline, run.nodes, run.micro_batch, run.num_micro_batches)
+    seconds = round(each.step_seconds, DIGITS), round(run.step_seconds, DIGITS)
+    return named(WAITS_NAMES, (*sizes, *seconds))
+
+
+def _rows_with(rng: random.Random, line: int) -> Iterator[Case]:
+    """All layouts of two numbers of stages run the old code, and those of one where it shows."""
+    layouts = list(itertools.product((1, 2, 4, 8), (1, 4, 16), (1, 4, 16)))
+    rng.shuffle(layouts)
+    cost, old = rng.uniform(0.3, 0.6), (1, 2, rng.choice((4, 8)))
+    for stages, nodes, micro_batch in layouts:
+        passes, plain = rng.choice((8, 16, 32, 64)), rng.uniform(0.05, 0.3)
+        borders = min(2, stages - 1)
+        waiting = {
+            SLEEP: cost * borders,
+            FLUSH: cost,
+            COPY: cost * borders * micro_batch,
+            BARRIER: cost * borders * nodes,
+        }[line]
+        extra = waiting * rng.uniform(0.9, 1.1) * (stages in old)
+        count = passes + stages - 1
+        predicted = round(count * plain, DIGITS)
+        measured = round(count * (plain * rng.uniform(0.97, 1.03) + extra), DIGITS)
+        numbers = (stages, nodes, micro_batch, passes, predicted, measured)
+        yield named(WAITS_NAMES, numbers)
+
+
+def _of_two_stages(rng: random.Random) -> list[Case]:
+    """A sweep without any layout of more than two stages."""
+    return [row for row in _rows_with(rng, SLEEP) if row["stages"] <= 2]
+
+
+@check(
+    "u14-waits",
+    waits_cases,
+    relative_tolerance=PROMISED,
+    labels={
+        "paying": "rows that pay",
+        "two": "seconds that a micro-batch pays with two stages",
+        "more": "seconds that a micro-batch pays with more",
+        "line": "the line of code",
+    },
+    fallback="course_utils.formulas.pace.who_waits",
+)
+def sloped(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Whether what a micro-batch pays goes with its sequences, with the nodes, or with neither."""
+    paying = []
+    for row in rows:
+        passes = len(range(row["num_micro_batches"])) + row["stages"] - 1
+        extra = row["measured"] / passes - row["predicted"] / passes
+        if extra > PAYS:
+            paying.append((row, extra))
+    two = [extra for row, extra in paying if row["stages"] == 2]
+    more = [extra for row, extra in paying if row["stages"] > 2]
+    return {
+        "paying": len(paying),
+        "two": median(two) if two else 0.0,
+        "more": median(more) if more else 0.0,
+        "line": _line(paying),
+    }
+
+
+def _line(paying: list[tuple[dict[str, Any], float]]) -> int:
+    if min(row["stages"] for row, _ in paying) == 1:
+        return FLUSH
+    for line, name in ((COPY, "micro_batch"), (BARRIER, "nodes")):
+        sizes = [math.log(row[name]) for row, _ in paying]
+        extras = [math.log(extra) for _, extra in paying]
+        if len({*sizes}) > 1 and linear_regression(sizes, extras).slope > STEEP:
+            return line
+    return SLEEP
