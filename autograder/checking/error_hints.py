@@ -267,7 +267,6 @@ ERRORS = (
     ),
     ("dtype can require gradients", REQUIRED_BEFORE),
     ("doesn't require gradient", "Which of the parameters ever get a gradient?"),
-    ("wanted a ", WHAT_TO_RETURN),
     (
         "is non-finite",
         "What does the exercise want done with such a group? What stops the whole run there?",
@@ -357,7 +356,4 @@ def sentence_and_hint(trouble: dict[str, Plain]) -> tuple[str, str]:
         error = f"{trouble['error']}: {trouble['message']}"
         hint = next((question for pattern, question in ERRORS if re.search(pattern, error)), hint)
         stop = "" if error.endswith((".", "!", "?")) else "."
-        if not place and trouble["message"].startswith("wanted "):  # raised by `observe` itself
-            expected = trouble["message"].removeprefix("wanted ")
-            return f"It returned the wrong type: expected {expected}{stop}", hint
     return sentence.format(place=place, stop=stop, **trouble), hint

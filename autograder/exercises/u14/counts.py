@@ -12,7 +12,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case, named
 from autograder.checking.precision import PROMISED
-from autograder.exercises.declaring import check
+from autograder.exercises.declaring import declares_check
 from autograder.exercises.model_sizes import preset_sizes
 from course_utils.formulas.parameters import parameters
 from course_utils.formulas.step_parts import token_forward_flops
@@ -110,7 +110,7 @@ def _num_parameters(model: dict[str, int]) -> int:
     return sum(parameters(model_of(model)).values())
 
 
-@check(
+@declares_check(
     "u14-convention",
     convention_cases,
     relative_tolerance=PROMISED,
@@ -198,7 +198,7 @@ def layer_kernels(model: dict[str, Any]) -> int:
     return kernels.num_bytes
 
 
-@check(
+@declares_check(
     "u14-work",
     work_cases,
     labels={

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from autograder.checking.exercise_check import Case, named
-from autograder.exercises.declaring import check
+from autograder.exercises.declaring import declares_check
 from course_utils.instruments import simulate_pipeline
 from course_utils.planner.first_rank import first_rank_of
 from course_utils.records.sweeps import Run, runs
@@ -68,7 +68,7 @@ def _new_layout(rng: random.Random, number: int) -> Case:
     return named(MEMORY_NAMES, (sizes, plan, passes))
 
 
-@check(
+@declares_check(
     "u14-memory",
     memory_cases,
     labels={

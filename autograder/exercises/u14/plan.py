@@ -10,7 +10,7 @@ from typing import Any
 from autograder.checking.case_objects import model_of
 from autograder.checking.exercise_check import Case
 from autograder.checking.seeds import KNOWN_SEEDS
-from autograder.exercises.declaring import check
+from autograder.exercises.declaring import declares_check
 from autograder.exercises.model_sizes import preset_sizes
 from autograder.exercises.u14.counts import LLAMA_1B
 from autograder.observers.u14 import plan as plan_observer
@@ -225,7 +225,7 @@ def _costs(task: PlanCosts) -> dict[str, list[float]]:
     }
 
 
-@check(
+@declares_check(
     "u14-plan",
     task_cases,
     observer=plan_observer,

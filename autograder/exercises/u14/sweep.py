@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from autograder.checking.exercise_check import Case, named
 from autograder.checking.precision import PROMISED
-from autograder.exercises.declaring import check
+from autograder.exercises.declaring import declares_check
 from course_utils.planner.predicted import Prediction, predictions
 
 # === for both
@@ -126,16 +126,16 @@ def _says(case: Case, is_idle: bool) -> bool:
     return bool(seconds < CLEARLY_BUSY * case["work_seconds"])
 
 
-def _errors(rows: Rows, launches: NDArray[np.float64]) -> NDArray[np.float64]:
+def _errors(rows: Rows, launches: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
     """The sum of squared relative errors for each launch."""
-    found = np.zeros(len(launches))
+    found: NDArray[np.floating[Any]] = np.zeros(len(launches))
     for layers, work, measured in rows:
         is_launched = launches * layers > work
         found += np.where(is_launched, launches * layers / measured - 1, work / measured - 1) ** 2
     return found
 
 
-@check(
+@declares_check(
     "u14-pace",
     pace_cases,
     relative_tolerance=ONE_PER_CENT,
@@ -150,7 +150,7 @@ def searched(rows: Rows, num_layers: int, work_seconds: float) -> dict[str, floa
     """The constant in whole microseconds; then whichever of the two ends later."""
     tried = MICROSECOND * np.arange(LONGEST)
     launch = float(tried[_errors(rows, tried).argmin()])
-    launches = sum([launch] * num_layers)
+    launches = launch * num_layers
     is_launched = launches > work_seconds
     return {
         "launch": launch,
@@ -245,7 +245,7 @@ def _of_two_stages(rng: random.Random) -> list[Case]:
     return [row for row in _rows_with(rng, SLEEP) if row["stages"] <= 2]
 
 
-@check(
+@declares_check(
     "u14-waits",
     waits_cases,
     relative_tolerance=PROMISED,

@@ -5,6 +5,7 @@ from typing import Any
 from autograder.checking.exercise_check import call
 from autograder.checking.fact import Case, Fact, Plain
 from autograder.checking.plain_data import describe
+from autograder.checking.result_form import WrongForm
 from autograder.observers.tools import errors_as_data
 
 STEPS = ("the first step", "later steps")
@@ -15,10 +16,10 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     """The bytes of the buckets, in the first step and in later ones."""
     returned = call(answer, case)
     if not isinstance(returned, list | tuple) or len(returned) != len(STEPS):
-        raise TypeError(f"wanted two lists of bytes, got {describe(returned)}")
+        raise WrongForm("two lists of bytes", describe(returned))
     for each in returned:
         if not isinstance(each, list | tuple):
-            raise TypeError(f"wanted two lists of bytes, one of them is {describe(each)}")
+            raise WrongForm("two lists of bytes", f"a list with {describe(each)} in it")
     return {name: list(each) for name, each in zip(STEPS, returned, strict=True)}
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from autograder.checking.exercise_check import call
 from autograder.checking.fact import Case, Fact, Plain
 from autograder.checking.plain_data import describe
+from autograder.checking.result_form import WrongForm
 from autograder.observers.tools import errors_as_data
 from course_utils.configs import PLAN_TAKES_NAMES, Costs, NoSuchPlan, Plan
 
@@ -17,7 +18,7 @@ def observe(answer: Any, case: Case) -> Plain:
     """The numbers of the student's plan, or of one that `costs` refuses on the way.
 
     Raises:
-        TypeError: If it is no plan.
+        WrongForm: If it is no plan.
     """
     sizes = {name: each for name, each in case.items() if name != "scenario"}
     try:
@@ -35,7 +36,7 @@ def observe(answer: Any, case: Case) -> Plain:
     if chosen is None and not any(_fitting(case)):
         return {"plan": None, "what": "nothing"}
     if not isinstance(chosen, Plan):
-        raise TypeError(f"wanted a Plan, got {describe(chosen)}")
+        raise WrongForm("a Plan", describe(chosen))
     return {"plan": {name: int(each) for name, each in vars(chosen).items()}, "what": "a plan"}
 
 

@@ -389,21 +389,6 @@ def test_an_error_costs_only_its_scenario():
     assert verdict.hint.endswith("?")
 
 
-def test_an_error_of_observe_itself_is_not_called_raised():
-    def observe(answer, case):
-        try:
-            raise TypeError("wanted a list, got a tuple")
-        except TypeError as error:
-            # Without a line of the student's: `observe` is the course's.
-            return bounded_call.describe_error(error) | {"line": ""}
-
-    verdict = verdict_on(double, dataclasses.replace(SCENARIOS, observe=observe))
-    assert verdict.sentence == (
-        "It returned the wrong type: expected a list, got a tuple. Wrong in 4 of 4 cases."
-    )
-    assert verdict.hint == "What does the exercise ask your function to return?"
-
-
 def test_a_number_rounded_to_float32_gets_a_hint_on_rounding():
     judge = ImplementationJudge(lambda x: {"weight": x}, relative_tolerance=1e-12)
     assert next(iter(judge({"x": 0.3}, {"weight": 0.3 + 1e-8}).hints)).startswith("Almost:")
