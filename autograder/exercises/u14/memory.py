@@ -64,7 +64,7 @@ def _new_layout(rng: random.Random, number: int) -> Case:
         "layer_bytes": 8 * rng.randint(100, 999),
         "logits": 4 * rng.randint(100, 999),
     }
-    passes = rng.randint(max(1, pipeline - 1), pipeline) if number % 3 else rng.randint(6, 20)
+    passes = (rng.randint(6, 20), max(1, pipeline - 1), pipeline)[number % 3]
     return named(MEMORY_NAMES, (sizes, plan, passes))
 
 
