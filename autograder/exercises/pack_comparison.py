@@ -6,6 +6,7 @@ are the same within the rounding of their numbers are one pack, and are not writ
 """
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from torch import Tensor
 from autograder.checking.plain_data import Plain
 from autograder.checking.precision import is_same_number, tolerance
 from autograder.observers.comparing import same_numbers
+
+NUMBERS_OF_A_MISTAKE = re.compile(r"mistakes\.\d+\.numbers")
 
 
 def difference(one: Plain, other: Plain, place: str = "") -> str:
@@ -38,7 +41,7 @@ def _of_items(one: dict[Any, Plain], other: dict[Any, Plain], place: str) -> str
     """The first difference of what stands under keys, which come in the same order."""
     if [*one] != [*other]:
         return f"{place}: {len(one)} items became {len(other)}, or have other names"
-    of_each = _of_column if place.rpartition(".")[2] == "numbers" else difference
+    of_each = _of_column if NUMBERS_OF_A_MISTAKE.fullmatch(place) else difference
     found = (of_each(one[key], other[key], f"{place}.{key}".lstrip(".")) for key in one)
     return next(filter(None, found), "")
 

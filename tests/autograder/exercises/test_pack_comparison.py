@@ -21,7 +21,10 @@ THIRD = torch.tensor([1 / 3, 1e-20, -math.inf], dtype=torch.float64)
         (THIRD.float(), THIRD.float() * (1 + 2**-22)),
         (torch.tensor([1, 2]), torch.tensor([1, 2])),
         (torch.tensor([]), torch.tensor([])),
-        ({"numbers": {"sum": [7.0, 1e-15, None]}}, {"numbers": {"sum": [7.0, 2e-15, None]}}),
+        (
+            {"mistakes": [{"numbers": {"sum": [7.0, 1e-15, None]}}]},
+            {"mistakes": [{"numbers": {"sum": [7.0, 2e-15, None]}}]},
+        ),
     ],
 )
 def test_the_same(one, other):
@@ -40,14 +43,14 @@ def test_the_same(one, other):
         ([1], [1, 2], ": 1 items became 2, or have other names"),
         ([1], (1,), ": list became tuple"),
         (
-            {"numbers": {"sum": [7.0, 1e-3]}},
-            {"numbers": {"sum": [7.0, 2e-3]}},
-            "numbers.sum.1: 0.001 became 0.002",
+            {"mistakes": [{"numbers": {"sum": [7.0, 1e-3]}}]},
+            {"mistakes": [{"numbers": {"sum": [7.0, 2e-3]}}]},
+            "mistakes.0.numbers.sum.1: 0.001 became 0.002",
         ),
         (
-            {"numbers": {"sum": [1e-15]}},
-            {"numbers": {"sum": [2e-15]}},
-            "numbers.sum.0: 1e-15 became 2e-15",
+            {"mistakes": [{"numbers": {"sum": [1e-15]}}]},
+            {"mistakes": [{"numbers": {"sum": [2e-15]}}]},
+            "mistakes.0.numbers.sum.0: 1e-15 became 2e-15",
         ),
         ({"right": [7.0, 1e-15]}, {"right": [7.0, 2e-15]}, "right.1: 1e-15 became 2e-15"),
         ([THIRD], [THIRD + 1e-8], "0: another tensor"),
