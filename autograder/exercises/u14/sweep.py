@@ -126,7 +126,7 @@ def _says(case: Case, is_idle: bool) -> bool:
     return bool(seconds < CLEARLY_BUSY * case["work_seconds"])
 
 
-def _errors(rows: Rows, launches: NDArray[np.float64]) -> NDArray[np.float64]:
+def _errors(rows: Rows, launches: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     """The sum of squared relative errors for each launch."""
     found = np.zeros(len(launches))
     for layers, work, measured in rows:
