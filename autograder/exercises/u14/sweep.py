@@ -169,6 +169,7 @@ WAITS_NAMES = ("stages", "nodes", "micro_batch", "num_micro_batches", "predicted
 NUM_ROWS, NUM_PAYING, WAITING_NODES = 32, 9, 32
 STEEP = 0.5  # in logarithms: in proportion is 1, without any influence 0
 EVEN = 1.4  # times as much at most, from the least to the most, where a size has no influence
+NOT_DOUBLE = 1.9  # twice as much is taken for an influence
 
 
 def waits_cases(seed: int) -> list[Case]:
@@ -199,16 +200,27 @@ def _rows_of(rng: random.Random, size: str) -> list[Case]:
 
 
 def _is_even(paying: list[Prediction]) -> bool:
-    """Whether no comparison of the least with the most says that a size has an influence."""
+    """Whether no comparison of the least with the most says that a size has an influence.
+
+    Nor does one by somebody who divides by the micro-batches alone: that is another mistake.
+    """
+    of_one = [each.num_passes / each.run.num_micro_batches for each in paying]
+    extra = [each.extra_seconds for each in paying]
+    longer = [seconds * factor for seconds, factor in zip(extra, of_one, strict=True)]
+    return _largest_ratio(paying, extra) <= EVEN and _largest_ratio(paying, longer) <= NOT_DOUBLE
+
+
+def _largest_ratio(paying: list[Prediction], seconds: list[float]) -> float:
+    """How many times as long the rows with the most nodes or sequences pay as those with least."""
+    ratios = []
     for name in ("nodes", "micro_batch"):
         sizes = [getattr(each.run, name) for each in paying]
         least, most = (
-            [each.extra_seconds for each in paying if getattr(each.run, name) == limit]
+            [paid for size, paid in zip(sizes, seconds, strict=True) if size == limit]
             for limit in (min(sizes), max(sizes))
         )
-        if max(mean(most) / mean(least), median(most) / median(least)) > EVEN:
-            return False
-    return True
+        ratios += [mean(most) / mean(least), median(most) / median(least)]
+    return max(ratios)
 
 
 def _measured_row(each: Prediction) -> Case:
