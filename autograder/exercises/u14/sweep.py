@@ -167,6 +167,7 @@ PAYS, SLEEP, FLUSH, COPY, BARRIER = 0.2, 1, 2, 3, 4
 WAITS_WORKED = [(2, 1, 1, 15, 1.6, 8.0), (4, 1, 1, 13, 1.6, 16.0), (1, 1, 1, 16, 2.0, 2.1)]
 WAITS_NAMES = ("stages", "nodes", "micro_batch", "num_micro_batches", "predicted", "measured")
 NUM_ROWS, NUM_PAYING, WAITING_NODES = 32, 9, 32
+SLOW = 1.2  # a share, which says nothing of who pays
 STEEP = 0.5  # in logarithms: in proportion is 1, without any influence 0
 EVEN = 1.4  # times as much at most, from the least to the most, where a size has no influence
 NOT_DOUBLE = 1.9  # twice as much is taken for an influence
@@ -191,12 +192,17 @@ def _waiting() -> tuple[Prediction, ...]:
 def _rows_of(rng: random.Random, size: str) -> list[Case]:
     """Some rows of a size, nine of those that pay among them."""
     own = [each for each in _waiting() if each.run.model == size]
-    paying = [each for each in own if each.extra_seconds > PAYS]
-    others = [each for each in own if each.extra_seconds <= PAYS]
+    paying = [each for each in own if each.extra_seconds > PAYS and _is_slow(each)]
+    others = [each for each in own if each.extra_seconds <= PAYS and not _is_slow(each)]
     chosen = drawn(lambda: rng.sample(paying, NUM_PAYING), _is_even)
     chosen += rng.sample(others, NUM_ROWS - NUM_PAYING)
     chosen.sort(key=lambda each: (each.run.nodes, each.run.name))
     return [_measured_row(each) for each in chosen]
+
+
+def _is_slow(each: Prediction) -> bool:
+    """Whether it took much longer than predicted, as a share of that."""
+    return each.run.step_seconds > SLOW * each.step_seconds
 
 
 def _is_even(paying: list[Prediction]) -> bool:
@@ -231,10 +237,14 @@ def _measured_row(each: Prediction) -> Case:
 
 
 def _rows_with(rng: random.Random, line: int) -> Iterator[Case]:
-    """All layouts of two numbers of stages run the old code, and those of one where it shows."""
+    """All layouts of two numbers of stages run the old code, and those of one where it shows.
+
+    One that does not pay is slow all the same, beside the little that was predicted.
+    """
     layouts = list(itertools.product((1, 2, 4, 8), (1, 4, 16), (1, 4, 16)))
     rng.shuffle(layouts)
     cost, old = rng.uniform(0.3, 0.6), (1, 2, rng.choice((4, 8)))
+    yield named(WAITS_NAMES, (2, 4, 4, 16, 1.7, round(1.7 * rng.uniform(1.3, 1.7), DIGITS)))
     for stages, nodes, micro_batch in layouts:
         passes, plain = rng.choice((8, 16, 32, 64)), rng.uniform(0.05, 0.3)
         borders = min(2, stages - 1)
