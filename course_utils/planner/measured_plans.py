@@ -92,13 +92,12 @@ def clusters() -> tuple[Cluster, ...]:
 def _cluster(
     size: str, nodes: int, ran: Mapping[str, Prediction], failed: Mapping[str, Prediction]
 ) -> Cluster:
-    table = {key: (_bytes_of(each), each.step_seconds) for key, each in ran.items()}
-    for key, each in failed.items():
-        if key not in ran and _bytes_of(each) > MEMORY_BYTES:
-            table[key] = _bytes_of(each), each.step_seconds
+    too_large = {key: each for key, each in failed.items() if _bytes_of(each) > MEMORY_BYTES}
+    tried = too_large | dict(ran)
+    table = {key: (_bytes_of(each), each.step_seconds) for key, each in tried.items()}
     seconds = {key: each.run.step_seconds for key, each in ran.items()}
     model = step_of(next(iter(ran.values())).run).model
-    plan_of = {key: step_of(each.run).plan for key, each in ran.items()}
+    plan_of = {key: step_of(each.run).plan for key, each in tried.items()}
     return Cluster(size, nodes, model, table, seconds, plan_of)
 
 

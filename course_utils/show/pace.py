@@ -80,7 +80,7 @@ def extra_by_stages(layouts: Sequence[Prediction]) -> Picture:
         label=list(kinds),
     )
     ax.set_yscale("log")
-    ax.set_xlabel("seconds of a micro-batch beyond the prediction")
+    ax.set_xlabel("time of a micro-batch beyond the prediction, s")
     ax.set_ylabel("layouts")
     ax.legend(frameon=False)
     late = [each for each in layouts if each.extra_seconds > BIN_SECONDS * 4]

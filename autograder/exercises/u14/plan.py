@@ -13,6 +13,7 @@ from autograder.checking.seeds import KNOWN_SEEDS
 from autograder.exercises.declaring import declares_check
 from autograder.exercises.model_sizes import preset_sizes
 from autograder.exercises.u14.counts import LLAMA_1B
+from autograder.exercises.u14.sweep import drawn
 from autograder.observers.u14 import plan as plan_observer
 from course_utils.configs import LAST_STAGE, Costs, Machine, Plan, machine_of
 from course_utils.formulas.best_plan import plans
@@ -28,9 +29,24 @@ from course_utils.planner.truth.measured import STEP_SEQUENCES
 LLAMA_8B = preset_sizes("Llama-3-8B")
 SCENARIOS = tuple(plan_observer.ALLOWED_PERCENT)
 MODEL, CLOCK = SCENARIOS
-NUM_MEASURED, SHOWN_EVERY = 6, 3  # one in three clusters is for practice alone
+NUM_MEASURED, SHOWN_EVERY, SHOWN = 6, 3, 2  # one in three clusters is for practice alone
 KEPT_SHARE = 0.8  # of a cluster's plans, so that no two draws are the same
 ALLOWED = plan_observer.ALLOWED_PERCENT[CLOCK] / 100
+# Which plans somebody takes, by the share of the memory that they need. Each of the first costs
+# more than is allowed on one of the clusters at least, each of the others on none, so that a
+# mistake earns the same whichever clusters are drawn.
+Takes = Callable[[Plan, float], bool]
+COSTLY: tuple[Takes, ...] = (
+    lambda plan, share: share <= 1 and plan.micro_batch == 1,
+    lambda plan, share: share <= 1 and plan.zero_stage != 1,
+    lambda _, share: True,
+    lambda _, share: share <= 2**30 / 10**9,
+)
+HARMLESS: tuple[Takes, ...] = (
+    lambda _, share: share <= 0.9,
+    lambda plan, share: share <= 1 and plan.micro_batch in (1, 2, 4),
+    lambda plan, share: share <= 1 and plan.micro_batch in (1, 2, 4, STEP_SEQUENCES // plan.data),
+)
 
 
 MACHINES = ("A100-80", "A100-40")
@@ -126,9 +142,12 @@ def _nothing_fits(rng: random.Random) -> Case:
 
 def _measured_cases(rng: random.Random, *, is_shown: bool) -> list[Case]:
     """Some clusters for practice, or some of the others, each with most of its plans."""
-    every = [each for n, each in enumerate(reachable()) if (n % SHOWN_EVERY == 0) == is_shown]
-    chosen = rng.sample(every, NUM_MEASURED)
-    return [_measured_case(_with_most_plans(rng, each)) for each in chosen]
+    every = [each for n, each in enumerate(reachable()) if (n % SHOWN_EVERY == SHOWN) == is_shown]
+    chosen = drawn(
+        lambda: [_with_most_plans(rng, each) for each in rng.sample(every, NUM_MEASURED)],
+        lambda some: all(any(_is_far(each, takes) for each in some) for takes in COSTLY),
+    )
+    return [_measured_case(each) for each in chosen]
 
 
 @functools.cache
@@ -141,17 +160,26 @@ def reachable() -> tuple[Cluster, ...]:
 
 
 def _is_reachable(cluster: Cluster) -> bool:
+    return not _is_far(cluster, lambda _, share: share <= 1)
+
+
+def _is_far(cluster: Cluster, takes: Takes) -> bool:
+    """Whether the clock refuses the fastest, as predicted, of the plans that somebody takes."""
     memory = cluster.machine.memory_bytes
-    seconds = {key: each for key, (num_bytes, each) in cluster.table.items() if num_bytes <= memory}
-    took = cluster.seconds.get(min(seconds, key=seconds.__getitem__), float("inf"))
-    return took <= (1 + ALLOWED) * min(cluster.seconds.values())
+    seconds = {
+        key: each
+        for key, (num_bytes, each) in cluster.table.items()
+        if takes(cluster.plan_of[key], num_bytes / memory)
+    }
+    fastest = min(seconds, key=seconds.__getitem__, default=None)
+    return fastest is None or cluster.regret(cluster.plan_of[fastest]) > ALLOWED
 
 
 def _with_most_plans(rng: random.Random, cluster: Cluster) -> Cluster:
     keys = sorted(cluster.table)
     while True:
         some = cluster.of_plans({*rng.sample(keys, int(KEPT_SHARE * len(keys)))})
-        if some.seconds and _is_reachable(some):
+        if some.seconds and _is_reachable(some) and not any(_is_far(some, t) for t in HARMLESS):
             return some
 
 

@@ -65,11 +65,8 @@ def call(function: Callable[[], bytes], bounds: Bounds) -> bytes:
     """
     with _lock:
         ours, theirs = multiprocessing.Pipe()
-        child = os.fork()
+        child = _fork()
         if child == 0:
-            # Garbage of the parent is its own: what ends it may want a lock, as SQLite does, that
-            # another thread held at the fork and nobody here will ever open.
-            gc.freeze()
             ours.close()
             _serve(theirs, function, bounds)
         theirs.close()
@@ -84,6 +81,22 @@ def call(function: Callable[[], bytes], bounds: Bounds) -> bytes:
         ours.close()
         exit_code = _end(child)
     raise _reason(exit_code, bounds)
+
+
+def _fork() -> int:
+    """Fork; in the child the garbage of the parent stays where it is.
+
+    What ends it may want a lock, as SQLite does, that another thread held at the fork and nobody in
+    the child will ever open.
+    """
+    is_collecting = gc.isenabled()
+    gc.disable()
+    child = os.fork()
+    if child == 0:
+        gc.freeze()
+    if is_collecting:
+        gc.enable()
+    return child
 
 
 def end_all() -> None:
