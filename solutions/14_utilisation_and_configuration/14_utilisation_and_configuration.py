@@ -94,7 +94,7 @@ plan()
 #
 # Two remarks. The last term is the head, which comes *once* and not in every layer: as printed, the formula gives Llama-3.2-1B at 4,096 tokens 4.0 times its FLOPs (with half of attention), and an honest 36.5 % becomes 145 %. And $12\,\frac{s}{h}$ is attention in full; a causal mask leaves half of it. The "groups" of the slide are key-value heads.
 #
-# Others count $6N$, or $6N$ and attention in full, or add what is recomputed. The Ultra-Scale Playbook's banner counts tied words once more as soon as there are stages: 11.27 instead of 9.65 GFLOPs for a token of the same 1.34B model. So its highest MFU is not its fastest plan in 7 of 26 cases, by up to 9.8 %. "40 to 60 % is good" means little without a convention and a device.
+# Others count $6N$, or $6N$ and attention in full, or add what is recomputed. The Ultra-Scale Playbook's banner counts tied words once more as soon as there are stages: 11.27 instead of 9.65 GFLOPs for a token of the same 1.34B model. In 7 of 26 clusters the plan with the highest printed MFU is not the fastest, by up to 9.8 %. "40 to 60 % is good" means little without a convention and a device.
 
 # %% Convert a utilisation [markdown] exercise="u14-convention" points=2 minutes=11 difficulty=2 importance=5
 # **Write** `causal_percent`: a table prints `percent`, and you return what *this course* would print for the same run: all products, half of attention. (Without biases; without a gate $18\,\frac{f}{h}$ becomes $12\,\frac{f}{h}$.) `convention` says what the table counts:
@@ -203,7 +203,7 @@ compare("u14-h100", "tokens/s", measured=h100.tokens_per_second_per_device)
 #
 # Each of these kernels reads its inputs once and writes its outputs once; an extra counts them.
 #
-# At the rates of the data sheet, beside the measurement (nothing is fitted yet):
+# Products at the rate that they reach, the rest at that of the data sheet, beside the measurement (nothing is fitted yet):
 
 
 # %% folded=true tags=["nbval-check-output"]
@@ -367,12 +367,12 @@ display(
 extra_by_stages(every)
 
 # %% [markdown]
-# No network is slow on 4 and 8 nodes and quick on 32. These are two populations: most layouts take what is predicted, some pay for every micro-batch, and between 0.1 and 0.3 s there is nobody. nanotron's pipeline code was changed between the runs, so one of its lines is a suspect:
+# No network is slow on 4 and 8 nodes and quick on 32. These are two populations: most layouts take what is predicted, some pay for every micro-batch, and between 0.1 and 0.3 s there are no layouts. nanotron's pipeline code was changed between the runs, so one of its lines is a suspect:
 #
 # | | a line | what it costs a micro-batch |
 # |---|---|---|
-# | 1 | `while not shapes.is_completed(): time.sleep(0.1)` | tenths of a second at each border to another stage, whatever is sent |
-# | 2 | `torch.cuda.empty_cache()` | as much on every layout |
+# | 1 | `while not shapes.is_completed(): time.sleep(0.1)` | tenths of a second at each border of a stage (one at the ends, two inside), whatever is sent |
+# | 2 | `torch.cuda.empty_cache()` | as much on every layout that runs this code, also with one stage |
 # | 3 | `hidden = hidden.cpu()`, before it is sent | in proportion to $b$, at each border |
 # | 4 | `dist.barrier()` of all ranks, at each border | in proportion to the nodes |
 
@@ -464,7 +464,7 @@ by_size = {
 pd.DataFrame({name: said_of(own) for name, own in {**by_size, "all": every}.items()}).T.round(2)
 
 # %% [markdown]
-# Half a second with two stages, almost a full one with more: five tenths at one border, nine at two. A stage receives shapes before it receives tensors, and slept a tenth of a second while it waited. Work that runs meanwhile hides some of it.
+# Half a second with two stages, almost a full one with more. A stage receives shapes before it receives tensors, and slept a tenth of a second while it waited. Work that runs meanwhile hides some of it.
 #
 # How sure is that? It is an **inference**: the line stands in one version of nanotron's code (67c5ebb6, `pipeline_parallel/p2p.py`), no other cause that we know fits, and the Playbook says that its pipeline code was optimized; but no published row says which version ran it. On 64 nodes almost all layouts with stages pay. So conclusions about stages against tensor ranks that rest on these rows compare a `sleep` with a network.
 
@@ -610,7 +610,7 @@ compare("u14-rule", "%", measured=measured)
 pd.DataFrame({name: rows[_, name] for _, name in sorted(rows)}).T.infer_objects().round(2)
 
 # %% [markdown]
-# On 20 of the 21 clusters with up to 32 nodes the right planner loses at most 10 %, in the median nothing. On the 21st (80B on 8 nodes) it loses 129 %: tensor ranks beyond a node are not what this model knows. On **64 nodes it is wrong by a factor of 2.7 to eight**: sleeps and a crowded network that no table told it. Do not use it there.
+# On 20 of the 21 clusters with up to 32 nodes the right planner loses at most 10 %, in the median nothing. On the 21st (80B on 8 nodes) it loses 129 %: tensor ranks beyond a node are not what this model knows. On **64 nodes it is wrong by a factor of 2.7 to eight**: sleeps and a crowded network which none of its constants contain. Do not use it there.
 #
 # The explorer moves memory and links: when do stages win, when tensor ranks, and when is it worth running layers again?
 
@@ -736,7 +736,7 @@ plans_side_by_side(
 #
 # | key | bytes |
 # |---|---|
-# | `"state"` | weights in bf16, gradients in fp32, Adam with a master copy in fp32, shared by the replicas in stage 1 (round up); DDP also has one more gradient in bf16, its buckets, if there are several replicas |
+# | `"state"` | weights in bf16, gradients in fp32, Adam with a master copy in fp32, shared by the replicas in stage 1 (of $\lceil N/d \rceil$ parameters); DDP also has one more gradient in bf16, its buckets, if there are several replicas |
 # | `"layers"` | what the rank's layers keep for all micro-batches in flight with 1F1B |
 # | `"logits"` | in fp32, and as large a gradient; with several stages they lie elsewhere |
 # | `"added"` | nanotron's own: each new gradient in bf16; in stage 1 with several replicas, all weights gathered once more |
