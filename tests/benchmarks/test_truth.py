@@ -9,7 +9,7 @@ from course_utils.formulas.cluster_step import pace_of
 from course_utils.planner.predicted import TABLE
 from course_utils.planner.rates import H100
 from course_utils.planner.truth import predict
-from course_utils.planner.truth.measured import PLAYBOOK
+from course_utils.planner.truth.measured import playbook
 from course_utils.planner.truth.measures import measures
 from course_utils.planner.truth.steps import fitted
 from tests.course_utils.planner.test_truth import COMMITTED, assert_as_committed
@@ -22,7 +22,7 @@ def test_the_table_is_what_the_command_computes():
 
 
 def test_machines_carry_the_constants_of_all_of_the_playbooks_rows():
-    pace, _ = fitted(np.ones(len(PLAYBOOK), dtype=bool))
+    pace, _ = fitted(np.ones(len(playbook()), dtype=bool))
     assert list(pace_of(H100)) == pytest.approx(list(pace), rel=5e-3)
 
 

@@ -259,7 +259,11 @@ def _costs(task: PlanCosts) -> dict[str, list[float]]:
     observer=plan_observer,
     scenarios=SCENARIOS,
     fallback="course_utils.formulas.best_plan.best_plan",
-    give_away=("course_utils.formulas.best_plan",),
+    give_away=(
+        "course_utils.formulas.best_plan",
+        "course_utils.planner.measured_plans",
+        "course_utils.records.sweeps",
+    ),
 )
 def tried(
     model: dict[str, Any],

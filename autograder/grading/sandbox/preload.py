@@ -9,13 +9,17 @@ import autograder
 import course_utils
 from autograder import catalogue
 
-LOADED = (
-    (autograder, ("checking",)),
-    (
-        course_utils,
-        ("configs", "distributed", "formulas", "instruments", "records", "reference", "show"),
-    ),
+OF_COURSE_UTILS = (
+    "configs",
+    "distributed",
+    "formulas",
+    "instruments",
+    "planner",
+    "records",
+    "reference",
+    "show",
 )
+LOADED = ((autograder, ("checking",)), (course_utils, OF_COURSE_UTILS))
 # What torch, notebooks and tracebacks import late, at their first use.
 LATE = (
     "IPython.core.logger",

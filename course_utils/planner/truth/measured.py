@@ -10,7 +10,11 @@ STEP_SEQUENCES, FEWEST_PLANS = 256, 5  # of a case in which there is something t
 
 SIZES = ("num_layers", "hidden_size", "num_heads", "num_kv_heads", "ffn_size")
 LAYOUT = ("tensor", "pipeline", "zero_stage", "micro_batch")
-PLAYBOOK = runs("playbook_runs")
+
+
+def playbook() -> tuple[Run, ...]:
+    """The Playbook's rows that ran."""
+    return runs("playbook_runs")
 
 
 def step_of(run: Run) -> Step:
@@ -31,8 +35,8 @@ def cases_of_choice() -> list[list[int]]:
     By name: in the sweep's own order the best come first, and a tie would find them.
     """
     cases: dict[tuple[str, int], list[int]] = {}
-    for place in sorted(range(len(PLAYBOOK)), key=lambda n: PLAYBOOK[n].name):
-        run = PLAYBOOK[place]
+    for place in sorted(range(len(playbook())), key=lambda n: playbook()[n].name):
+        run = playbook()[place]
         if run.num_sequences == STEP_SEQUENCES:
             cases.setdefault((run.model, run.nodes), []).append(place)
     return [places for _, places in sorted(cases.items()) if len(places) >= FEWEST_PLANS]

@@ -26,7 +26,7 @@ from course_utils.planner.truth.kinds import (
     TIME,
     WIDE,
 )
-from course_utils.planner.truth.measured import GIB, PLAYBOOK, cases_of_choice, step_of
+from course_utils.planner.truth.measured import GIB, cases_of_choice, playbook, step_of
 from course_utils.planner.truth.steps import held_out_steps
 from course_utils.records import FoundryRun, one_node_runs
 from course_utils.records.sweeps import Run, runs
@@ -89,7 +89,7 @@ def measures() -> Iterator[Measure]:
     yield _bound()
     yield _ran_or_failed()
     yield simumax_memory()
-    one_node = [run for run in PLAYBOOK if run.nodes == 1]
+    one_node = [run for run in playbook() if run.nodes == 1]
     yield rates_alone("H100, Playbook", one_node, rates_of(H100))
     for device, table in (("B200", "simumax_b200"), ("A100-PCIe-80", "simumax_a100_pcie")):
         plain = [run for run in runs(table) if run.context == 1]
@@ -112,23 +112,23 @@ def playbook_seconds() -> Predicted:
     return {
         MODEL: list(steps.seconds),
         TOLD: list(steps.told),
-        **{by: list(each) for by, each in baselines.predictions(PLAYBOOK).items()},
+        **{by: list(each) for by, each in baselines.predictions(playbook()).items()},
     }
 
 
 def time_measures(seconds: Predicted) -> Iterator[Measure]:
     """Seconds of the Playbook's steps, by what they run on."""
-    errors = off(seconds, [run.step_seconds for run in PLAYBOOK])
+    errors = off(seconds, [run.step_seconds for run in playbook()])
     awake = [not each for each in held_out_steps().is_polled]
     rule = "not polled by the rule of other sizes"
     for kind, is_of_kind in KINDS.items():
-        here = [n for n, run in enumerate(PLAYBOOK) if is_of_kind(run.nodes, run.tensor)]
+        here = [n for n, run in enumerate(playbook()) if is_of_kind(run.nodes, run.tensor)]
         is_wide = kind == WIDE
         yield Measure(
             f"{TIME}, {kind}",
             rule if is_wide else f"{rule}, tensor ranks in a node",
             {by: [each[n] for n in here] for by, each in errors.items()},
-            [awake[n] and (is_wide or PLAYBOOK[n].tensor <= NODE) for n in here],
+            [awake[n] and (is_wide or playbook()[n].tensor <= NODE) for n in here],
         )
 
 
@@ -138,7 +138,7 @@ def _wishes() -> Predicted:
     return {
         **{by: seconds[by] for by in (MODEL, NEAREST)},
         f"{MODEL}, no sleeps": list(held_out_steps().awake),
-        "tensor ranks first": [_tensor_ranks_first(run) for run in PLAYBOOK],
+        "tensor ranks first": [_tensor_ranks_first(run) for run in playbook()],
     }
 
 
@@ -154,9 +154,9 @@ def regret_measure(wishes: Predicted) -> Measure:
     chosen = {
         by: [min(places, key=wish.__getitem__) for places in cases] for by, wish in wishes.items()
     }
-    fastest = [min(PLAYBOOK[n].step_seconds for n in places) for places in cases]
-    seconds = {by: [PLAYBOOK[n].step_seconds for n in each] for by, each in chosen.items()}
-    is_small = [PLAYBOOK[places[0]].nodes <= MOST_NODES for places in cases]
+    fastest = [min(playbook()[n].step_seconds for n in places) for places in cases]
+    seconds = {by: [playbook()[n].step_seconds for n in each] for by, each in chosen.items()}
+    is_small = [playbook()[places[0]].nodes <= MOST_NODES for places in cases]
     return Measure(REGRET, "at most 32 nodes", off(seconds, fastest), is_small)
 
 
@@ -166,17 +166,17 @@ def rank_memory(run: Run) -> RankMemory:
 
 
 def _gib() -> Predicted:
-    logs = [math.log(run.first_rank_gib) for run in PLAYBOOK]
+    logs = [math.log(run.first_rank_gib) for run in playbook()]
     return {
-        MODEL: [rank_memory(run).expected / GIB for run in PLAYBOOK],
-        NEAREST: list(np.exp(baselines.nearest_of_other_sizes(PLAYBOOK, logs))),
+        MODEL: [rank_memory(run).expected / GIB for run in playbook()],
+        NEAREST: list(np.exp(baselines.nearest_of_other_sizes(playbook(), logs))),
     }
 
 
 def memory_measure(gib: Predicted) -> Measure:
     """Reserved memory of the Playbook's first ranks."""
-    errors = off(gib, [run.first_rank_gib for run in PLAYBOOK])
-    return Measure(MEMORY, "no tensor ranks", errors, [run.tensor == 1 for run in PLAYBOOK])
+    errors = off(gib, [run.first_rank_gib for run in playbook()])
+    return Measure(MEMORY, "no tensor ranks", errors, [run.tensor == 1 for run in playbook()])
 
 
 def wrong(said: Mapping[str, Sequence[bool]], right: Sequence[bool]) -> Predicted:
@@ -187,18 +187,18 @@ def wrong(said: Mapping[str, Sequence[bool]], right: Sequence[bool]) -> Predicte
 
 
 def _bound() -> Measure:
-    most = [GRACE * GIB * run.first_rank_gib for run in PLAYBOOK]
+    most = [GRACE * GIB * run.first_rank_gib for run in playbook()]
     bounds = {
-        MODEL: [rank_memory(run).at_least for run in PLAYBOOK],
+        MODEL: [rank_memory(run).at_least for run in playbook()],
     }
     holds = {by: [x <= y for x, y in zip(each, most, strict=True)] for by, each in bounds.items()}
-    every = [True] * len(PLAYBOOK)
+    every = [True] * len(playbook())
     return Measure(BOUND, "all of them", wrong(holds, every), every)
 
 
 def _ran_or_failed() -> Measure:
-    tried = [*PLAYBOOK, *runs("playbook_failed")]
-    ran = [n < len(PLAYBOOK) for n in range(len(tried))]
+    tried = [*playbook(), *runs("playbook_failed")]
+    ran = [n < len(playbook()) for n in range(len(tried))]
     steps = [step_of(run) for run in tried]
     below = _below_limit([rank_memory(run).at_least / GIB for run in tried], tried, ran)
     starts = [not refusal(x.model, x.plan.pipeline, x.num_micro_batches) for x in steps]
@@ -207,7 +207,7 @@ def _ran_or_failed() -> Measure:
         f"{MODEL}, memory alone": below,
         NEAREST: list(baselines.nearest_of_other_sizes(tried, ran) > 0.5),
     }
-    both = {run.name for run in PLAYBOOK} & {run.name for run in runs("playbook_failed")}
+    both = {run.name for run in playbook()} & {run.name for run in runs("playbook_failed")}
     in_one = [run.name not in both for run in tried]
     return Measure(RAN, "in one of both lists alone", wrong(said, ran), in_one)
 

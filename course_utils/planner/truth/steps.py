@@ -15,7 +15,7 @@ from course_utils.formulas.cluster_step import NANOTRON, Pace, StepWork, stacked
 from course_utils.formulas.least_squares import fit
 from course_utils.planner.rates import H100, rates_of
 from course_utils.planner.truth.baselines import LAYOUT, Array, Mask, features, mean_of_nearest
-from course_utils.planner.truth.measured import PLAYBOOK, step_of
+from course_utils.planner.truth.measured import playbook, step_of
 
 START = (3, 4e-3, 2e-3, 0.4e-3, 0.7)  # elementwise, launch, turn, hop, replicas
 SETTLED_NODES = 16  # beyond them a single step says more of the network's luck than of constants
@@ -46,12 +46,12 @@ class HeldOut:
 @functools.cache
 def playbook_work() -> StepWork:
     """The work of all rows."""
-    return stacked([step_work(step_of(run), NANOTRON, rates_of(H100)) for run in PLAYBOOK])
+    return stacked([step_work(step_of(run), NANOTRON, rates_of(H100)) for run in playbook()])
 
 
 def column(name: str) -> Array:
     """A number of each row."""
-    return np.array([float(getattr(run, name)) for run in PLAYBOOK])
+    return np.array([float(getattr(run, name)) for run in playbook()])
 
 
 def sleep_seconds() -> Array:
@@ -107,5 +107,5 @@ def is_nearer(one: Array, other: Array) -> Mask:
 
 def nearest_are_polled(polled: Mask, seen: Mask) -> Mask:
     """The rule: most of the nearest layouts with stages that may be seen are polled."""
-    staged, places = column("pipeline") > 1, features(PLAYBOOK, LAYOUT)
+    staged, places = column("pipeline") > 1, features(playbook(), LAYOUT)
     return staged & (mean_of_nearest(places, polled.astype(float), seen & staged) > 0.5)

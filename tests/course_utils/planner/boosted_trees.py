@@ -10,7 +10,7 @@ from sklearn.ensemble import GradientBoostingRegressor
 from course_utils.planner.truth.__main__ import TREES
 from course_utils.planner.truth.baselines import features, held_out, seconds_at_peak
 from course_utils.planner.truth.figures import write
-from course_utils.planner.truth.measured import PLAYBOOK
+from course_utils.planner.truth.measured import playbook
 from course_utils.planner.truth.measures import memory_measure, regret_measure, time_measures
 
 SIZES = {"n_estimators": 300, "max_depth": 4, "learning_rate": 0.08, "min_samples_leaf": 5}
@@ -18,20 +18,20 @@ SIZES = {"n_estimators": 300, "max_depth": 4, "learning_rate": 0.08, "min_sample
 
 def grown(values):
     """What trees on all other sizes say of each row."""
-    places = features(PLAYBOOK)
+    places = features(playbook())
 
     def predict(seen):
         trees = GradientBoostingRegressor(**SIZES, random_state=0)
         return trees.fit(places[seen], values[seen]).predict(places)
 
-    return held_out(PLAYBOOK, predict)
+    return held_out(playbook(), predict)
 
 
 def main():
-    at_peak = seconds_at_peak(PLAYBOOK)
-    mfu = np.log(at_peak / np.array([run.step_seconds for run in PLAYBOOK]))
+    at_peak = seconds_at_peak(playbook())
+    mfu = np.log(at_peak / np.array([run.step_seconds for run in playbook()]))
     seconds = {"boosted trees": list(at_peak / np.exp(grown(mfu)))}
-    gib = np.exp(grown(np.log([run.first_rank_gib for run in PLAYBOOK])))
+    gib = np.exp(grown(np.log([run.first_rank_gib for run in playbook()])))
     measures = [
         *time_measures(seconds),
         regret_measure(seconds),

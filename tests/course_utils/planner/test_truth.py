@@ -12,7 +12,7 @@ from course_utils.planner.rates import simumax_rates
 from course_utils.planner.truth.__main__ import TABLE, TREES, text
 from course_utils.planner.truth.baselines import LAYOUT, features
 from course_utils.planner.truth.figures import Figures, is_met, read
-from course_utils.planner.truth.measured import PLAYBOOK
+from course_utils.planner.truth.measured import playbook
 from course_utils.planner.truth.measures import GOALS, rates_alone, simumax_memory
 from course_utils.planner.truth.steps import nearest_are_polled
 from course_utils.records.sweeps import runs
@@ -74,15 +74,15 @@ def test_figures_of_errors_that_have_no_answer():
 
 
 def test_no_row_of_a_size_says_whether_rows_of_that_size_are_polled():
-    seen = np.array([run.model != "8.86" for run in PLAYBOOK])
-    polled = np.array([run.nodes > 16 and run.pipeline > 1 for run in PLAYBOOK])
+    seen = np.array([run.model != "8.86" for run in playbook()])
+    polled = np.array([run.nodes > 16 and run.pipeline > 1 for run in playbook()])
     rule = nearest_are_polled(polled, seen)
     np.testing.assert_array_equal(rule, nearest_are_polled(polled & seen, seen))
-    assert not rule[[run.pipeline == 1 for run in PLAYBOOK]].any()
+    assert not rule[[run.pipeline == 1 for run in playbook()]].any()
 
 
 def test_the_rule_sees_nodes_layout_and_passes_alone():
-    run = PLAYBOOK[0]
+    run = playbook()[0]
     numbers = [run.nodes, run.data, run.pipeline, run.tensor, run.zero_stage]
     numbers += [run.micro_batch, run.num_micro_batches]
     assert features([run], LAYOUT)[0].tolist() == np.log2(numbers).tolist()
