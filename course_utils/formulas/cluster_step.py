@@ -26,12 +26,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from course_utils.configs import Machine, ModelConfig, precision
+from course_utils.configs import BF16_BYTES, Machine, ModelConfig, precision
 from course_utils.formulas.rates import NODE, Group, Rates
 from course_utils.formulas.stage_cut import Stage, cut_by_cost, cut_evenly, rank_parameters
 from course_utils.formulas.step import Step
 
-BF16_BYTES = 2
 # Of a parameter that a rank updates: master weight and moments read and written, gradient, weight.
 OPTIMIZER_BYTES = 28
 BF16_SUM_BYTES = 6  # of a gradient that is added to another: two are read, one written

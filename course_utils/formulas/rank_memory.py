@@ -15,7 +15,15 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from course_utils.configs import LAST_STAGE, Kernels, ModelConfig, Plan, RunConfig
+from course_utils.configs import (
+    BF16_BYTES,
+    FP32_BYTES,
+    LAST_STAGE,
+    Kernels,
+    ModelConfig,
+    Plan,
+    RunConfig,
+)
 from course_utils.formulas.activations import layer_saved_bytes
 from course_utils.formulas.memory import state_bytes_of_recipe
 from course_utils.formulas.stage_cut import (
@@ -25,8 +33,6 @@ from course_utils.formulas.stage_cut import (
     rank_parameters,
 )
 from course_utils.formulas.step import Step
-
-BF16_BYTES, FP32_BYTES = 2, 4
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,7 @@
 
 from dataclasses import dataclass
 
-from course_utils.configs import ModelConfig, Plan
-
-BF16_BYTES = 2
+from course_utils.configs import BF16_BYTES, ModelConfig, Plan
 
 
 @dataclass(frozen=True)

@@ -12,18 +12,16 @@ and writes its outputs once, in bf16.
 Backward they move twice as much. The loss moves three tensors of v numbers in fp32, logits,
 log-probabilities and their gradient, each written once and read once.
 
-    >>> parts = token_seconds(preset("Llama-3.2-1B"), 4096, machine_of("A100-80", 4), False)
-    >>> [round(1e6 * each, 1) for each in parts.values()]
-    [27.3, 3.0, 3.6]
+    >>> model = preset("Llama-3.2-1B")
+    >>> token_work(model, token_forward_flops(model, 4096), is_recomputed=False)["elementwise"]
+    7308288
 """
 
-import functools
 from collections.abc import Mapping
 
-from course_utils.configs import Machine, ModelConfig
+from course_utils.configs import BF16_BYTES, FP32_BYTES, ModelConfig
 from course_utils.formulas.flops import forward_flops
 
-BF16_BYTES, FP32_BYTES = 2, 4
 LOSS_TENSORS, WRITTEN_AND_READ = 3, 2
 FLASH_QUARTERS = 7  # half of 1 + 2.5 full forward passes, since backward makes scores again
 
@@ -72,25 +70,3 @@ def token_forward_flops(model: ModelConfig, seq_len: int) -> dict[str, int]:
     """FLOPs of one token's forward pass by part, attention in full."""
     parts = forward_flops(model, 1, seq_len)
     return {name: each // seq_len for name, each in parts.items() if name != "router"}
-
-
-@functools.lru_cache(maxsize=4096)
-def _work(model: ModelConfig, seq_len: int, is_recomputed: bool) -> dict[str, int]:
-    return token_work(model, token_forward_flops(model, seq_len), is_recomputed)
-
-
-def token_seconds(
-    model: ModelConfig, seq_len: int, machine: Machine, is_recomputed: bool
-) -> dict[str, float]:
-    """Seconds of one token on one device by kind of work, with nothing lost but in products.
-
-    Returns:
-        ``products`` at the rate that products reach, ``attention`` at the peak, ``elementwise`` at
-        the bandwidth of memory: the last two before any constant is calibrated.
-    """
-    work = _work(model, seq_len, is_recomputed)
-    return {
-        "products": work["products"] / machine.matmul_flops_per_second,
-        "attention": work["attention"] / machine.peak_flops_per_second,
-        "elementwise": work["elementwise"] / machine.memory_bytes_per_second,
-    }

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 
 from course_utils.configs import Costs, Machine, ModelConfig, Plan, machine_of
 from course_utils.formulas.rank_memory import nanotron_memory
+from course_utils.formulas.rates import NODE
 from course_utils.planner.predicted import Prediction, predictions
-from course_utils.planner.truth.measured import STEP_SEQUENCES, step_of
+from course_utils.planner.truth.measured import FEWEST_PLANS, STEP_SEQUENCES, step_of
 from course_utils.records.sweeps import Run
 
-NODE, FEWEST_PLANS = 8, 5
 MEMORY_BYTES = int(79.11 * 2**30)  # of an H100, as its driver says
 FEWEST_WORDS = 100_000  # a few rows of 80.0 were models with fewer words, or with shared keys
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from course_utils.configs import LAST_STAGE, NoSuchPlan, Plan
+from course_utils.configs import BF16_BYTES, LAST_STAGE, NoSuchPlan, Plan
 from course_utils.formulas.best_plan import plans
 from course_utils.formulas.parameters import parameters_by_part
 from course_utils.formulas.rates import Group
 from course_utils.formulas.roofline import training_products
 from course_utils.planner.costs import PlanCosts
-from course_utils.planner.mission import Mission
+from course_utils.planner.mission import HOURS_PER_DAY, Mission
 from course_utils.planner.rates import rates_of
 
 Functions = Mapping[str, Callable[..., Any]]
@@ -39,8 +39,7 @@ COURSE_FUNCTIONS = {
     "pipeline_costs": "pipeline.pipeline_costs",
     "best_plan": "best_plan.best_plan",
 }
-ELEMENT_BYTES = 2
-SECONDS_PER_HOUR, HOURS_PER_DAY = 3600, 24
+SECONDS_PER_HOUR = 3600
 
 
 def course_function(name: str) -> Callable[..., Any]:
@@ -71,7 +70,7 @@ def days(functions: Functions, mission: Mission) -> float:
 def days_at_the_roof(functions: Functions, mission: Mission) -> float:
     """Days of the matrix products alone, each as fast as compute or memory allows."""
     operations = [
-        (times * 2 * m * k * n, times * functions["product_bytes"](m, k, n, ELEMENT_BYTES))
+        (times * 2 * m * k * n, times * functions["product_bytes"](m, k, n, BF16_BYTES))
         for m, k, n, times in training_products(mission.model, mission.seq_len)
     ]
     seconds: float = functions["roofline_seconds"](
@@ -95,7 +94,7 @@ def num_params(functions: Functions, mission: Mission) -> int:
 
 def layer_bytes(functions: Functions, mission: Mission) -> int:
     """Bytes that one layer keeps for one sequence."""
-    parts = functions["llama_layer_bytes"](mission.model, 1, mission.seq_len, ELEMENT_BYTES)
+    parts = functions["llama_layer_bytes"](mission.model, 1, mission.seq_len, BF16_BYTES)
     return sum(parts.values())
 
 
@@ -135,7 +134,7 @@ def memory_recomputed(functions: Functions, mission: Mission) -> float:
 
     The loss comes before the first layer runs again, so the larger of the two moments counts.
     """
-    boundary_bytes = ELEMENT_BYTES * mission.seq_len * mission.model.hidden_size
+    boundary_bytes = BF16_BYTES * mission.seq_len * mission.model.hidden_size
     layers = functions["segment_bytes"](
         mission.model.num_layers, 1, boundary_bytes, layer_bytes(functions, mission)
     )
@@ -164,12 +163,12 @@ def link_rate(mission: Mission, name: str, num_bytes: int) -> int:
 def gradients_rate(mission: Mission) -> int:
     """What each device sends of all gradients in a second."""
     num_params = sum(parameters_by_part(mission.model).values())
-    return link_rate(mission, "all_reduce", ELEMENT_BYTES * num_params)
+    return link_rate(mission, "all_reduce", BF16_BYTES * num_params)
 
 
 def messages_rate(mission: Mission) -> int:
     """What each device sends in a second of one hidden state, which tensor ranks gather."""
-    hidden = ELEMENT_BYTES * mission.seq_len * mission.model.hidden_size
+    hidden = BF16_BYTES * mission.seq_len * mission.model.hidden_size
     return link_rate(mission, "all_gather", hidden)
 
 
@@ -179,7 +178,7 @@ def hiding_tokens(functions: Functions, mission: Mission) -> float:
         functions["min_tokens"](
             num_params(functions, mission),
             mission.num_devices,
-            ELEMENT_BYTES,
+            BF16_BYTES,
             gradients_rate(mission),
             int(mission.flops_per_second),
         )
@@ -189,7 +188,7 @@ def hiding_tokens(functions: Functions, mission: Mission) -> float:
 def exchange_of_shared_layers(functions: Functions, mission: Mission) -> float:
     """Days in which devices that share every layer wait for their links, nothing of it hidden."""
     sent = functions["tensor_parallel_bytes"](
-        mission.seq_len, mission.model.hidden_size, mission.num_devices, ELEMENT_BYTES
+        mission.seq_len, mission.model.hidden_size, mission.num_devices, BF16_BYTES
     )
     bytes_per_sequence: int = mission.model.num_layers * sent["tensor"]
     num_sequences = mission.num_tokens / mission.seq_len
@@ -263,6 +262,10 @@ def memory_of_device(mission: Mission) -> float:
     return mission.machine.memory_bytes / 10**9
 
 
+def _price(mission: Mission) -> str:
+    return f"{mission.usd_per_device_hour:.2f} USD per device hour"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Quantity:
     """One line of a plan.
@@ -312,7 +315,7 @@ QUANTITIES = (
         unit="USD",
         needs=FLOPS,
         value=cost,
-        guess=lambda mission: f"{mission.usd_per_device_hour:.2f} USD per device hour",
+        guess=_price,
     ),
     Quantity(
         label="state on each device", unit="GB", needs=STATE, value=state, limit=memory_of_device
@@ -411,6 +414,6 @@ QUANTITIES = (
         unit="USD",
         needs=FASTEST,
         value=cost_of_fastest,
-        guess=lambda mission: f"{mission.usd_per_device_hour:.2f} USD per device hour",
+        guess=_price,
     ),
 )

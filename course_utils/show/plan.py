@@ -15,14 +15,10 @@ GB = 10**9
 GOAL_PERCENT, LIMIT_PERCENT = 5, 10
 LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 SECONDS = {
-    "compute": colours.COMPUTE,
     "work": colours.COMPUTE,
-    "tensor": colours.COMMUNICATION,
     "messages": colours.COMMUNICATION,
     "launches": colours.TEMPORARIES,
-    "gathers": colours.TEMPORARIES,
     "bubble": colours.IDLE,
-    "gradients": colours.COMPUTED,
     "replicas": colours.COMPUTED,
     "update": colours.OPTIMIZER_STATES,
 }
@@ -130,7 +126,7 @@ def _stack(
 ) -> None:
     for row, each in enumerate(parts.values()):
         start = 0.0
-        for part, width in ((name, each[name] / unit) for name in shades if name in each):
+        for part, width in ((name, each[name] / unit) for name in shades):
             name = None if row else part
             ax.barh(row, width, 0.66, left=start, color=shades[part], label=name)
             start += width

@@ -17,8 +17,9 @@ from autograder.exercises.u14.sweep import drawn
 from autograder.observers.u14 import plan as plan_observer
 from course_utils.configs import LAST_STAGE, Costs, Machine, Plan, machine_of
 from course_utils.formulas.best_plan import plans
+from course_utils.formulas.rates import NODE
 from course_utils.planner import PlanCosts
-from course_utils.planner.measured_plans import NODE, Cluster, clusters
+from course_utils.planner.measured_plans import Cluster, clusters
 from course_utils.planner.truth.measured import STEP_SEQUENCES
 
 # === u14-plan

@@ -15,14 +15,15 @@ from numpy.typing import NDArray
 from autograder.checking.exercise_check import Case, named
 from autograder.checking.precision import PROMISED
 from autograder.exercises.declaring import declares_check
+from course_utils.formulas.rates import NODE
 from course_utils.planner.predicted import Prediction, predictions
+from course_utils.planner.truth.measured import STEP_SEQUENCES
 
 # === for both
 # Layouts of the Playbook that say something of a micro-batch.
 
 SIZES = ("1.34", "3.57", "8.86")
 FEWEST_PASSES = 8  # with fewer, what a step does once is no longer small
-NODE_RANKS, STEP_SEQUENCES = 8, 256
 DIGITS = 5
 
 
@@ -35,7 +36,7 @@ def layouts() -> tuple[Prediction, ...]:
         each
         for each in every
         if each.run.model in SIZES
-        and each.run.tensor <= NODE_RANKS
+        and each.run.tensor <= NODE
         and each.run.num_micro_batches >= FEWEST_PASSES
         and each.run.num_sequences == STEP_SEQUENCES
         and times[each.run.name] == 1
