@@ -1,9 +1,15 @@
 """What is compared between the machine that recorded a pack and a student's, as a table.
 
 python -m tests.other_machine.table > docs/other-machines.md
+
+A second table says what came of all answers on all imitated machines when that was last tried, as
+`tried.csv` has it: a row for each run of `python -m tests.other_machine MACHINE --exercises UNIT
+--answers model right wrong edits`.
 """
 
+import csv
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -51,11 +57,40 @@ Of an implementation the table counts what is compared in one case of each scena
 """
 
 
+TRIED = Path(__file__).parent / "tried.csv"
+TRIED_HEAD = """
+## All answers, on all imitated machines
+
+Tried by hand on an Intel Xeon with AVX-512: every model answer, right answer in another style,
+wrong answer and known mistake, on each machine of `tests/other_machine/machines.py`, against packs
+that were recorded without imitation. A cell holds how many verdicts (points or hint) differed.
+
+"""
+
+
 def page() -> str:
-    """The page with a row for each exercise."""
+    """The page with a row for each exercise, and one of what was tried for each unit."""
     limits = {str(kind).removeprefix("torch."): each for kind, each in ALLOWED.items()}
     items = (each for unit in catalogue.units() for each in unit.exercises if not each.manual)
-    return HEAD.format(**limits) + "".join(f"{_row(each.id)}\n" for each in items)
+    compared = "".join(f"{_row(each.id)}\n" for each in items)
+    return HEAD.format(**limits) + compared + _tried()
+
+
+def _tried() -> str:
+    with TRIED.open(encoding="utf-8", newline="") as file:
+        runs = list(csv.DictReader(file))
+    machines = [*dict.fromkeys(run["machine"] for run in runs)]
+    units: dict[str, dict[str, str]] = {}
+    for run in runs:
+        units.setdefault(f"{run['unit']} | {run['answers']}", {})[run["machine"]] = run["differ"]
+    head = (
+        " | ".join(["| unit | answers", *machines]) + " |\n" + "|---" * (2 + len(machines)) + "|\n"
+    )
+    rows = (
+        f"| {unit} | {' | '.join(differ[m] for m in machines)} |\n"
+        for unit, differ in units.items()
+    )
+    return TRIED_HEAD + head + "".join(rows)
 
 
 def _row(exercise: str) -> str:
