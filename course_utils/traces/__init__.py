@@ -22,6 +22,7 @@ from course_utils.traces.event import (
     Event,
     by_rank,
     made,
+    outermost,
     select,
 )
 from course_utils.traces.perfetto import write_perfetto

@@ -120,3 +120,15 @@ def by_rank(events: Iterable[Event]) -> dict[int, list[Event]]:
     for event in events:
         found.setdefault(event["rank"], []).append(event)
     return dict(sorted(found.items()))
+
+
+def outermost(events: Iterable[Event]) -> list[Event]:
+    """The events that run inside no other one of their lane: operators that no other one calls."""
+    busy_until: dict[tuple[int, str], int] = {}
+    found = []
+    for event in sorted(events, key=lambda each: (each["start_ns"], -each["end_ns"])):
+        lane = event["rank"], event["lane"]
+        if event["end_ns"] > busy_until.get(lane, event["start_ns"] - 1):
+            found.append(event)
+            busy_until[lane] = event["end_ns"]
+    return found
