@@ -22,16 +22,17 @@ from course_utils.traces.table import COLUMNS, table_rows
 
 FOLDER = Path(__file__).parent
 
-# What ends the name of a column, what that becomes, and how many of it one is.
+# What ends the name of a column, what that becomes, and by what its numbers are multiplied and
+# divided.
 UNITS = {
-    "us": ("seconds", 1e-6),
-    "ms": ("seconds", 1e-3),
-    "s": ("seconds", 1.0),
-    "minutes": ("seconds", 60.0),
-    "tflops": ("flops_per_second", 1e12),
-    "gb_s": ("bytes_per_second", 1e9),
-    "mib": ("bytes", 2.0**20),
-    "gib": ("bytes", 2.0**30),
+    "us": ("seconds", 1, 10**6),
+    "ms": ("seconds", 1, 1000),
+    "s": ("seconds", 1, 1),
+    "minutes": ("seconds", 60, 1),
+    "tflops": ("flops_per_second", 10**12, 1),
+    "gb_s": ("bytes_per_second", 10**9, 1),
+    "mib": ("bytes", 2**20, 1),
+    "gib": ("bytes", 2**30, 1),
 }
 WITH_UNIT = re.compile(rf"(?:(.*?)_)?({'|'.join(UNITS)})")
 GOES_ON = {"gemm_rates": "h100_gemm_rates", "nccl_rates": "h100_nccl_rates"}  # in `sweeps`
@@ -129,9 +130,9 @@ def _in_si(entry: tuple[str, str]) -> tuple[str, Any]:
     found = WITH_UNIT.fullmatch(column)
     if found is None:
         return column, value
-    unit, factor = UNITS[found[2]]
+    unit, times, over = UNITS[found[2]]
     name = unit if found[1] is None else f"{found[1]}_{unit}"
-    return name, None if value is None else value * factor
+    return name, None if value is None else value * times / over
 
 
 def _number(text: str) -> Any:
