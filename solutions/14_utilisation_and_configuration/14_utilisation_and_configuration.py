@@ -328,7 +328,7 @@ compare("u14-pace-ms", "ms", measured=round(1e3 * rows_of("3.57")[1][2], 1))
 pace_by_work(layouts, pace_of(list(small_rows.values()), 1, 0)["launch"])
 
 # %% [markdown]
-# One constant of one size predicts models three and seven times as large: launches cost the same whatever the width. That is why splitting a layer further stops paying (tensor ranks shrink the work, not the launches), and why CUDA graphs exist. (Your 4.7 ms come from three micro-batches; a `Machine` has 4.5, fitted with four other constants to the steps of all 1,728 layouts.)
+# One constant of one size predicts models three and seven times as large: launches cost the same whatever the width. That is why splitting a layer further stops paying (tensor ranks shrink the work, not the launches), and why CUDA graphs exist. (Your 4.7 ms come from three micro-batches; a `Machine` has 4.5, fitted with four other constants to whole steps on up to 16 nodes.)
 #
 # ## Who waits?
 #
@@ -591,7 +591,10 @@ for cluster in clusters():
 compare("u14-rule", "%", measured=measured)
 display(pd.DataFrame({name: rows[_, name] for _, name in sorted(rows)}).T.infer_objects().round(2))
 for name, column in pd.DataFrame(losses).items():
-    print(f"{name}: on {len(column)} clusters of up to 32 nodes {column.median():.0f} % slower ", end="")
+    print(
+        f"{name}: on {len(column)} clusters of up to 32 nodes {column.median():.0f} % slower ",
+        end="",
+    )
     print(f"in the median, {column.max():.0f} % at worst, {(column <= 10).sum()} within 10 %")
 
 # %% [markdown]

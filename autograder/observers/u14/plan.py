@@ -105,8 +105,8 @@ def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
         ),
         fact(
             "percent_slower",
-            f"A step of the plan takes {number:.1f} % longer than the best plan's; {scenario} at most "
-            f"{ALLOWED_PERCENT[scenario]} % are allowed.",
+            f"A step of the plan takes {number:.1f} % longer than the best plan's; {scenario}, at "
+            f"most {ALLOWED_PERCENT[scenario]} % are allowed.",
             "Some plan that fits is faster than yours. Which sizes do you not try: tensor ranks, "
             "pipeline stages, ZeRO stages, larger micro-batches, or layers that run again?",
         ),
