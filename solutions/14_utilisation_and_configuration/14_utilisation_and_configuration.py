@@ -380,7 +380,7 @@ extra_by_stages(every)
 # |---|---|
 # | `"paying"` | rows that pay |
 # | `"two"` | the median of what a micro-batch of such a row pays, with two stages |
-# | `"more"` | the same with more than two; where there is none, 0 |
+# | `"more"` | the same with more than two; either is 0 where there is none |
 # | `"line"` | 1 to 4: the line that explains who pays how much |
 #
 # Other sweeps have other culprits, so let the rows decide.
