@@ -281,12 +281,20 @@ def _rows_with(rng: random.Random, line: int, old: tuple[int, ...]) -> Iterator[
     for stages, n, b in sizes:
         borders = min(2, stages - 1)
         waiting = {SLEEP: borders, FLUSH: 1, COPY: borders * b, BARRIER: borders * n}[line]
-        yield _layout_row(rng, (stages, n, b), cost * waiting)
+        each = (stages, n, b)
+        yield _layout_row(rng, each, cost * waiting) if waiting else _late_row(rng, each)
 
 
 def _slow_row(rng: random.Random, sizes: tuple[int, int, int]) -> Case:
     """A row that does not pay, and is slow all the same beside the little that was predicted."""
     return named(WAITS_NAMES, (*sizes, 16, 1.7, round(1.7 * rng.uniform(1.3, 1.7), CENTS)))
+
+
+def _late_row(rng: random.Random, sizes: tuple[int, int, int]) -> Case:
+    """A row that does not pay, though its whole step is some tenths of a second late."""
+    predicted = 64 * rng.uniform(0.2, 0.3)
+    late = predicted * rng.uniform(1.02, 1.03)
+    return named(WAITS_NAMES, (*sizes, 64, round(predicted, CENTS), round(late, CENTS)))
 
 
 def _layout_row(rng: random.Random, sizes: tuple[int, int, int], seconds: float) -> Case:
