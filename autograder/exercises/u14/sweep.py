@@ -176,7 +176,7 @@ def searched(rows: Rows, num_layers: int, work_seconds: float) -> dict[str, floa
 PAYS, SLEEP, FLUSH, COPY, BARRIER = 0.2, 1, 2, 3, 4
 WAITS_WORKED = [(2, 1, 1, 15, 1.6, 8.0), (4, 1, 1, 13, 1.6, 16.0), (1, 1, 1, 16, 2.0, 2.1)]
 WAITS_NAMES = ("stages", "nodes", "micro_batch", "num_micro_batches", "predicted", "measured")
-NUM_ROWS, NUM_PAYING, WAITING_NODES = 12, 9, 32
+NUM_ROWS, NUM_PAYING, WAITING_NODES = 11, 9, 32
 CENTS = 2  # digits of a second: a verdict shows all rows of a case, so they have to be short
 SLOW = 1.2  # a share, which says nothing of who pays
 STEEP = 0.5  # in logarithms: in proportion is 1, without any influence 0
