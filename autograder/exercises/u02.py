@@ -182,8 +182,12 @@ def _drawn(draw: Callable[[], list[Event]], wanted: tuple[str, ...]) -> list[Eve
 
 
 def _window(rng: random.Random, name: str, phase: str, most: int) -> list[Event]:
-    """Some of a trace's GPU events in a row, what the CPU did meanwhile, at any time of the day."""
+    """Some of a trace's GPU events in a row, what the CPU did meanwhile, at any time of the day.
+
+    What a record rounds to no time at all is left out: a first event has a start and an end.
+    """
     events = select(recorded_trace(name), phase=(phase, ""))
+    events = [each for each in events if each["end_ns"] > each["start_ns"]]
     work = sorted(select(events, kind=GPU_WORK), key=lambda each: each["start_ns"])
     first = rng.randrange(len(work) - most)
     chosen = work[first : first + rng.randint(most * 2 // 3, most)]
