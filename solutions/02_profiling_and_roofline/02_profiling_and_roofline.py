@@ -151,9 +151,8 @@ predict("u02-prefill", None, "times as long as decode")
 # Measured: prefill and decode; figure: decode on its time line
 ratio = fastest_seconds(prefill, num_runs=3) / fastest_seconds(decode, num_runs=3)
 display(compare("u02-prefill", "times as long as decode", measured=ratio))
-trace_lanes(
-    read_trace(profile(decode).trace), "One decode step: an operator stands above what it calls."
-)
+operators = select(read_trace(profile(decode).trace), kind="cpu_op")
+trace_lanes(operators, "One decode step: what an operator calls stands below it.")
 
 # %% [markdown]
 # In its layers decode does 1/128 of the multiplications, and takes far more than 1/128 of the time. Zoom in (click, then `+`): the gaps are Python, which decides what comes next, and each operator has a price before it computes anything. That price is the same for one token and for 128.
@@ -258,12 +257,20 @@ def gpu_waits(events: list[Event]) -> dict[str, float]:
 
 
 # %%
-kernels = [
+few_events = [
     made(lane="gpu:7", name=name, launch_ns=launch, start_ns=start, end_ns=end)
     for name, launch, start, end in (("A", 0, 10, 30), ("B", 15, 32, 40), ("C", 60, 70, 80))
 ]
-loads = made(lane="cpu", kind="range", name="DataLoader.__next__", start_ns=35, end_ns=55)
-try_it(gpu_waits, [*kernels, loads])
+loader = {"lane": "cpu", "kind": "range", "name": "DataLoader.__next__"}
+few_events.append(made(**loader, start_ns=35, end_ns=55))
+
+
+def by_hand(gpu_waits):
+    return gpu_waits(few_events)
+
+
+try_it(by_hand, gpu_waits)
+trace_lanes(few_events, "The events by hand: click one to see when it was launched.")
 
 # %% check="u02-waits"
 # Parts of traces of V100, A100, H100 and B200; two streams at once; rows in any order.
