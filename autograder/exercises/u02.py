@@ -216,7 +216,7 @@ def _played(rng: random.Random) -> list[Event]:
     latency = rng.randint(30, 90)
     for _ in range(rng.randint(2, 3)):
         begin, load = now, rng.randint(500, 4000)
-        for name in LOADERS[: rng.randint(1, 2)]:  # an iterator that calls another one
+        for name in rng.sample(LOADERS, rng.randint(1, 2)):  # one may call the other
             loading = made(lane="cpu", kind="range", name=name, start_ns=now, end_ns=now + load)
             events.append(loading)
         now += load

@@ -155,11 +155,11 @@ operators = select(read_trace(profile(decode).trace), kind="cpu_op")
 trace_lanes(operators, "One decode step: what an operator calls stands below it.")
 
 # %% [markdown]
-# In its layers decode does 1/128 of the multiplications, and takes far more than 1/128 of the time. Zoom in (click, then `+`): the gaps are Python, which decides what comes next, and each operator has a price before it computes anything. That price is the same for one token and for 128.
+# In its layers decode does 1/128 of the multiplications, and takes far more than 1/128 of the time. Zoom in (click, then `+`): the gaps are Python, and each operator has a price before it computes anything, the same for one token and for 128.
 #
 # ## What does the GPU wait for?
 #
-# On a GPU, `a @ b` only puts a kernel into a **queue**: a *launch*, which takes the CPU some microseconds. Python goes on at once, and the GPU works through the queue. So before you believe any time of a GPU, ask what the clock waited for. CUDA's own clock is a pair of events that go through the queue like kernels:
+# On a GPU, `a @ b` only puts a kernel into a **queue**: a *launch*, some microseconds of the CPU's time. Python goes on at once, and the GPU works through the queue. So ask of every time of a GPU what the clock waited for. CUDA's own clock is a pair of events that go through the queue like kernels:
 #
 # ```python
 # for _ in range(3):
@@ -172,7 +172,7 @@ trace_lanes(operators, "One decode step: what an operator calls stands below it.
 # milliseconds = start.elapsed_time(end)
 # ```
 #
-# Others have published traces of real GPUs. Two of them: a training step of modded-nanogpt on 8 H100s, and a forward pass of a small BERT on one. When has the CPU launched everything, and when is the GPU through?
+# When has the CPU launched everything, and when is the GPU through? Two published traces, of a training step of modded-nanogpt on 8 H100s and of a forward pass of a small BERT on one:
 
 # %% folded=true tags=["nbval-check-output"]
 # Recorded: the last launch, and the end of the last kernel, from the first kernel's start
@@ -212,8 +212,6 @@ trace_lanes(bert, "bert-small on an H100 (TraceLens, MIT): what does the lowest 
 bert_work[0]
 
 # %% What does the GPU wait for? [markdown] exercise="u02-waits" points=3 minutes=14 difficulty=3 importance=5
-# A GPU that idles may wait for data, for Python, or for a kernel that is on its way. Each has another cure.
-#
 # **Write** `gpu_waits`: where one GPU's time goes, from the start of its first event to the end of its last. Times are in nanoseconds; each key is worth a quarter of the points.
 #
 # - `"busy"`: something runs, on any of its streams.
@@ -308,17 +306,15 @@ for row, (name, phase) in parts.items():
 pd.DataFrame(rows).T
 
 # %% [markdown]
-# What ran, the source and its licence: `about("a100_gpt_small_step_fp32")` and its like.
-#
-# - BERT and the optimizer wait for launches longer than they work: they are **launch-bound**. The optimizer, AdamW in plain Python, runs 16 kernels for each of 111 parameters: 11.8 ms of work in 59. Qwen's kernels, over 16 × 559 tokens, are long enough for the CPU to get up to 3 ms ahead.
+# - BERT and the optimizer wait for launches longer than they work: they are **launch-bound**. The optimizer, AdamW in plain Python, runs 16 kernels for each of 111 parameters: 11.8 ms of work in 59. Qwen's kernels, over 16 × 559 tokens, are so long that the CPU gets up to 3 ms ahead.
 # - A CUDA graph (`torch.compile(mode="reduce-overhead")`) replays all launches as one. A **fused** optimizer (`AdamW(fused=True)`) has few launches, and less work besides: how much less, you will compute.
-# - ResNet's loader runs for 88.4 of 298 ms, and the GPU waits for 63.4 of them: until then it still runs what was queued. Four workers (`num_workers=4`) end that wait and save 53 ms.
+# - ResNet's loader runs for 88.4 of 298 ms; the GPU waits for 63.4 of them, since at first it still has queued kernels. Four workers (`num_workers=4`) end that wait and save 53 ms.
 #
-# **The profiler slows the CPU, not the kernels.** The A100's whole step, busy for 148.4 ms, took 234.7 under the profiler, and 152.6 without it by its authors' clock.
+# **The profiler slows the CPU, not the kernels.** The A100's step, busy for 148.4 ms, took 234.7 under the profiler, and by its authors' clock 152.6 without. (Source and licence: `about("a100_gpt_small_step_fp32")`.)
 #
 # <details><summary>So what would a CUDA graph save of this step, at best?</summary>
 #
-# Not 86 ms, but 152.6 − 148.4 = 4.2, less than 3 %: without the profiler, the optimizer is launched while the GPU still runs the backward pass. A trace tells who waits for whom; for how long, only a clock without the profiler tells.
+# Not 86 ms, but 152.6 − 148.4 = 4.2: without the profiler, the optimizer is launched while the GPU still runs backward. A trace tells who waits for whom; for how long, only a clock without the profiler tells.
 # </details>
 
 # %% folded=true tags=["nbval-ignore-output"]
@@ -389,7 +385,9 @@ print(roof)
 compare("u02-ridge", "FLOP/B", measured=roof.ridge)
 
 # %% [markdown]
-# Only this thread's own time is counted, so others who compute barely matter; others who use the memory do. If the spread exceeds 1.3, measure again. Run the next two cells; then change the list of operations. An addition counts here as one FLOP for its 12 bytes. Of the two, which will lie *above* the roof?
+# Only this thread's own time is counted: other programs matter as far as they use the memory. If the spread exceeds 1.3, measure again.
+#
+# Run the next two cells; then change the list of operations. An addition counts here as one FLOP for its 12 bytes. *Guess:* which of the two lies above the roof, and why?
 
 # %% tags=["nbval-ignore-output"]
 torch.set_num_threads(1)
@@ -430,7 +428,7 @@ rooflines(roofs, dots, caches={"from a cache": 1e9 * gb_per_second["add, 0.8 MB"
 # %% [markdown]
 # One token lies near the slope, 128 near the roof: **the same weights serve more tokens**. In the middle, thin products fall short of both, and a softmax falls short of the bandwidth: its exponentials take time that the roofline does not count.
 #
-# The small addition lies above the roof, since the roof is that of *main memory*. Each memory has a slope of its own, the steeper the nearer it is: the dashed one is that of a cache, which a large array does not fit in (a server's last cache may hold hundreds of MB). Lecture E's figure for an A100-40 has 19 TB/s on chip, 1.5 TB/s in main memory and 12.8 GB/s from the host (E3). This unit is about the middle one.
+# The small addition lies above the roof, which is that of *main memory*. Each memory has a slope of its own, the steeper the nearer: the dashed one is a cache's, in which the large arrays find no room. Lecture E's figure for an A100-40 has 19 TB/s on chip, 1.5 TB/s in main memory and 12.8 GB/s from the host (E3). This unit is about the middle one.
 
 # %% Seconds at the roof [markdown] exercise="u02-roofline-seconds" points=1.5 minutes=6 difficulty=2 importance=5
 # **Write** `roofline_seconds`: the minimum time of sequential operations. `operations` is a list of pairs, FLOPs and bytes. Compute and data movement overlap within an operation, not across operations. Your plan will use it.
@@ -479,7 +477,7 @@ for call in (prefill, decode, train):
 pd.DataFrame(rows).T.style.format("{:.3g}")
 
 # %% [markdown]
-# In decode, part of the last column is the price of *calling* an operation: Python, dispatch, allocation. It is the same for one token and for a thousand, so it does not shrink. The roofline leaves it out; on a GPU it is the launch. Prefill and training pay it too. The rest is kernels below their roof: thin products in decode; elsewhere the large products themselves, then attention. The table by shape tells which.
+# In decode, part of the last column is the price of *calling* an operation: Python, dispatch, allocation. The roofline leaves it out; on a GPU it is the launch. Prefill and training pay it too. The rest is kernels below their roof: thin products in decode; elsewhere the large products themselves, then attention. The table by shape tells which.
 
 # %% [markdown]
 # ## Prefill, decode, training
@@ -590,11 +588,6 @@ explorer(
 # %% [markdown]
 # Each sequence has its own cache. A byte of it serves the $a / a_{kv}$ query heads that share it: $a / a_{kv}$ FLOPs per byte, whatever the batch (the dotted line). The longer the context, the more of the bytes are cache.
 #
-# <details><summary>From the slides: "Total compute = 29D.D + 4D"</summary>
-#
-# Lecture S says this of "one user, one small prompt" (S8). It sets the length to 1 in the attention too, as if there were no earlier tokens. With $s$ tokens in the cache, the new one included, it is $29D^2 + 4Ds$: for $D = 4096$, 1.28 times the slide at 8,192 tokens and 5.4 times at 131,072.
-# </details>
-#
 # ### "Prefill is compute-bound"
 #
 # You will read that everywhere; lecture S adds that inference from a small prompt is memory-bound (S8). The explorer counts only weights and cache. Next, *all* operations as PyTorch runs them, one by one, beside the products alone:
@@ -647,7 +640,7 @@ compare(
 )
 
 # %% [markdown]
-# 59 ms with launches, 11.8 in a graph, 2.3 fused: a graph removes waiting, fusing removes work. Each of the sixteen kernels writes what the next one reads.
+# 59 ms with launches, 11.8 in a graph, 2.3 fused: a graph removes waiting, fusing removes work, since each of the sixteen kernels writes what the next one reads.
 
 # %% [markdown]
 # ## Repair a loop
@@ -834,6 +827,11 @@ pd.DataFrame(
 
 # %% [markdown]
 # ### A device's decoding limit
+#
+# <details><summary>From the slides: "Total compute = 29D.D + 4D"</summary>
+#
+# Lecture S says this of "one user, one small prompt" (S8). It sets the length to 1 in the attention too, as if there were no earlier tokens. With $s$ tokens in the cache, the new one included, it is $29D^2 + 4Ds$: for $D = 4096$, 1.28 times the slide at 8,192 tokens and 5.4 times at 131,072.
+# </details>
 
 # %% Tokens per second at best [markdown] exercise="u02-decode-bound" points=2 minutes=14 difficulty=3 importance=4 extra=true
 # **Write** `decode_tokens_per_second`: the most tokens per second, in total, that a device can decode after `context` cached tokens in bf16. Untied Llamas.
@@ -1067,7 +1065,7 @@ pd.DataFrame({"ms": epochs}).map("{:,}".format)
 # | ridge of an H100 in bf16 | 295 FLOP/B |
 # | decode at batch 1 | about 1 FLOP/B in bf16; a batch lifts it, a long context pulls it to the cache's $a/a_{kv}$ |
 # | what the roofline leaves out | calls and launches, kernels below their roof, caches |
-# | a GPU is launch-bound | where nothing runs or is queued for longer than it works; a CUDA graph removes that, fusing removes work too |
+# | launch-bound | the GPU has nothing to do for longer than it works; a CUDA graph removes that, fusing also work |
 #
 # **Your plan** now shows how many days the products alone would take at the roof: compare them with those at 40 % of peak. It still assumes that attention's scores go through memory; unit 06 removes that. Unit 14 measures how much of this a real run reaches.
 
