@@ -85,7 +85,7 @@ def rooflines(
         _draw_slope(ax, name, Roof(rates[0], bytes_per_second))
     for name, (intensity, rate) in dots.items():
         ax.plot([intensity], [rate], "o", color=colours.MEASURED, markersize=5)
-        down = -5 if rate > Roof(*rates).at(intensity) else -11  # above the roof: between two slopes
+        down = -5 if rate > 2 * Roof(*rates).at(intensity) else -11  # between two slopes, or below
         ax.annotate(name, (intensity, rate), xytext=(6, down), textcoords="offset points")
     _set_axes(ax, AXIS_RATE)
     reached = [rate / Roof(*rates).at(intensity) for intensity, rate in dots.values()]

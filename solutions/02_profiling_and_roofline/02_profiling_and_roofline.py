@@ -148,18 +148,19 @@ table.sort_values("own_us", ascending=False).round().head(8)
 predict("u02-prefill", None, "times as long as decode")
 
 # %% folded=true tags=["nbval-ignore-output"]
-# Measured: prefill and decode; figure: decode on its time line
+# Measured: prefill and decode; figure: the quickest of five decode steps on its time line
 ratio = fastest_seconds(prefill, num_runs=3) / fastest_seconds(decode, num_runs=3)
 display(compare("u02-prefill", "times as long as decode", measured=ratio))
-operators = select(read_trace(profile(decode).trace), kind="cpu_op")
-trace_lanes(operators, "One decode step: what an operator calls stands below it.")
+steps = (select(read_trace(profile(decode).trace), kind="cpu_op") for _ in range(5))
+quickest = min(steps, key=span_seconds)
+trace_lanes(quickest, "One decode step: what an operator calls stands below it.")
 
 # %% [markdown]
 # In its layers decode does 1/128 of the multiplications, and takes far more than 1/128 of the time. Zoom in (click, then `+`): the gaps are Python, and each operator has a price before it computes anything, the same for one token and for 128.
 #
 # ## What does the GPU wait for?
 #
-# On a GPU, `a @ b` only puts a kernel into a **queue**: a *launch*, some microseconds of the CPU's time. Python goes on at once, and the GPU works through the queue. So ask of every time of a GPU what the clock waited for. CUDA's own clock is a pair of events that go through the queue like kernels:
+# On a GPU, `a @ b` only puts a kernel into a **queue**: a *launch*, some microseconds of the CPU's time. Python goes on at once, and the GPU works through the queue. So ask of every time of a GPU what the clock waited for. CUDA's own clock is two events in the queue:
 #
 # ```python
 # for _ in range(3):
@@ -387,7 +388,7 @@ compare("u02-ridge", "FLOP/B", measured=roof.ridge)
 # %% [markdown]
 # Only this thread's own time is counted: other programs matter as far as they use the memory. If the spread exceeds 1.3, measure again.
 #
-# Run the next two cells; then change the list of operations. An addition counts here as one FLOP for its 12 bytes. *Guess:* which of the two lies above the roof, and why?
+# Run the next two cells; then change the list of operations. An addition counts here as one FLOP for 12 bytes. *Guess:* which of the two lies above the roof, and why?
 
 # %% tags=["nbval-ignore-output"]
 torch.set_num_threads(1)
@@ -896,7 +897,7 @@ pd.DataFrame(
 profiles = {call.__name__: profile(call) for call in (prefill, decode, train)}
 profiles["prefill"].rows[0]
 
-# %% Read a profile [markdown] exercise="u02-profile" points=1.5 minutes=6 difficulty=1 importance=4
+# %% Read a profile [markdown] exercise="u02-profile" points=1.5 minutes=6 difficulty=1 importance=4 extra=true
 # **Write** `products_in`, which sums up a profile's matrix products. The operators that multiply are `aten::mm`, `aten::addmm` (with a bias) and `aten::bmm` (a batch of matrices); fused attention multiplies inside a kernel of its own and does not count. Each key is worth half the points.
 #
 # - `"calls"`: how many products ran.
@@ -965,7 +966,7 @@ scores, bias = torch.randn(2, 8, 256, 256), torch.randn(256, 256)
 moved = count_bytes(lambda: written_out(scores, bias, 0.125))
 print({each.name: round(each.num_bytes / scores.nbytes, 1) for each in moved.operations})
 
-# %% Fewer trips for a softmax [markdown] exercise="u02-fuse" points=1.5 minutes=9 difficulty=3 importance=4
+# %% Fewer trips for a softmax [markdown] exercise="u02-fuse" points=1.5 minutes=9 difficulty=3 importance=4 extra=true
 # **Write** `attention_weights`: the same result with PyTorch functions, moving at most 4.5 × `scores`, not 12 ×. Do not change scores or bias. No partial credit.
 #
 # `torch.compile` fuses too, but `count_bytes` sees its operations one by one, so it does not help here.
