@@ -1,6 +1,8 @@
 """Rooflines: how many FLOP/s can an operation reach, by how much it computes for each byte?"""
 
+import math
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from course_utils import colours
@@ -15,7 +17,7 @@ from course_utils.formulas.roofline import (
 from course_utils.show.picture import Picture, axes
 
 AXIS_INTENSITY = (1 / 16, 2**14)
-AXIS_RATE = (1e9, 1e16)
+AXIS_RATE = (3e8, 1e16)
 STEP_AXIS_RATE = (1e11, 4e15)
 MARKERS = {"prefill": "s", "decode": "o", "training": "D"}
 STEP_COLOURS = {
@@ -59,13 +61,16 @@ def device_roof(name: str) -> Roof:
 
 
 def rooflines(
-    roofs: Mapping[str, tuple[float, float]], dots: Mapping[str, tuple[float, float]]
+    roofs: Mapping[str, tuple[float, float]],
+    dots: Mapping[str, tuple[float, float]],
+    caches: Mapping[str, float] = MappingProxyType({}),
 ) -> Picture:
     """Roofs of some devices, the first one highlighted, with operations measured on that one.
 
     Args:
         roofs: FLOP/s and bytes/s, by the device's name.
         dots: Intensity in FLOP/B and FLOP/s reached, by the operation's name.
+        caches: Bytes/s of nearer memories of the first device, by what they are called: dashed.
     """
     figure, ax = axes(height=4.4)
     labels: dict[float, list[str]] = {}
@@ -75,11 +80,14 @@ def rooflines(
         names = labels[rates[0]]  # devices of one peak share a label
         label = ", ".join(names) if name == names[0] else ""
         _draw_roof(ax, label, Roof(*rates), is_first=number == 0)
+    (first, rates), *_ = roofs.items()
+    for name, bytes_per_second in caches.items():
+        _draw_slope(ax, name, Roof(rates[0], bytes_per_second))
     for name, (intensity, rate) in dots.items():
         ax.plot([intensity], [rate], "o", color=colours.MEASURED, markersize=5)
-        ax.annotate(name, (intensity, rate), xytext=(6, -11), textcoords="offset points")
+        down = -5 if rate > 2 * Roof(*rates).at(intensity) else -11  # between two slopes, or below
+        ax.annotate(name, (intensity, rate), xytext=(6, down), textcoords="offset points")
     _set_axes(ax, AXIS_RATE)
-    (first, rates), *_ = roofs.items()
     reached = [rate / Roof(*rates).at(intensity) for intensity, rate in dots.values()]
     caption = (
         f"Lines are what a device allows; dots are operations that ran on {first}, at "
@@ -101,6 +109,16 @@ def _draw_roof(ax: Any, name: str, roof: Roof, *, is_first: bool) -> None:
     end = (AXIS_INTENSITY[1], roof.flops_per_second)
     place = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
     ax.annotate(name, end, color=style["color"], annotation_clip=False, **place)
+
+
+def _draw_slope(ax: Any, name: str, nearer: Roof) -> None:
+    """The slope of a nearer memory, up to the roof, with its name halfway up."""
+    ends = (AXIS_INTENSITY[0], nearer.ridge)
+    style: dict[str, Any] = {"color": colours.COMPUTE, "linewidth": 1.5}
+    ax.plot(ends, [nearer.at(each) for each in ends], linestyle="--", **style)
+    middle = math.sqrt(ends[0] * ends[1])
+    place = {"xytext": (-5, 4), "textcoords": "offset points", "ha": "right"}
+    ax.annotate(name, (middle, nearer.at(middle)), color=colours.COMPUTE, **place)
 
 
 def _set_axes(ax: Any, rates: tuple[float, float]) -> None:
