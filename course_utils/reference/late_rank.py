@@ -4,8 +4,7 @@ A collective ends on no rank before the last one has come. So a rank **waits** i
 start to the start of the last rank, and the **straggler** is the one for which the others wait
 longest, all together.
 
-    >>> events = [{"rank": rank, "start_ns": start, "end_ns": 90} for rank, start in ((0, 0), (1, 70))]
-    >>> who_is_late(events, rank=0)
+    >>> who_is_late([{"rank": 0, "start_ns": 0}, {"rank": 1, "start_ns": 70}], rank=0)
     {'straggler': 1, 'waiting_ns': 70, 'saved_ns': 70}
 
 Events are those of `course_utils.traces`.

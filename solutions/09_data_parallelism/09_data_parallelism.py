@@ -507,7 +507,9 @@ for rank, events in by_rank(recorded_trace("rtx3090x2_ddp_overlap")).items():
     others = [each for each in events if each is not tail]
     exposed = exposed_seconds(events) - exposed_seconds(others)
     size, taken = tail["bytes"] / 1e6, 1e3 * seconds_of(tail)
-    print(f"rank {rank}: {tail['phase']}, {size:.0f} MB in {taken:.1f} ms, {1e3 * exposed:.1f} exposed")
+    print(
+        f"rank {rank}: {tail['phase']}, {size:.0f} MB in {taken:.1f} ms, {1e3 * exposed:.1f} exposed"
+    )
 
 # %% [markdown]
 # **Guess first.** Of six equal layers, two travel in each bucket. How many full sets of gradients are in memory at the peak?
@@ -828,6 +830,7 @@ trace_lanes(
 
 # %% [markdown]
 # No message leaves before backward is over: `torch.compile` makes it one operation, and hooks run after that. (Under DDP it cuts the pass at buckets.)
+
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: each kind of message, shortest to longest, and the bus bandwidth of the shortest
@@ -1445,6 +1448,7 @@ for finds_unused, log in logs.items():
 
 # %% [markdown]
 # And ResNet-50 on two A100s (`a100x2_resnet50_ddp_buckets`, MIT). Why has the first bucket 8.2 MB?
+
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: the all-reduces of ResNet-50, beside your prediction for its 161 parameters

@@ -33,8 +33,7 @@ def late_cases(seed: int) -> list[Case]:
         for rank, (start, end) in enumerate(call)
     ]
     cases = [named(NAMES, (worked, 0))]
-    for is_wanted in (_is_clear, _is_clear, *DECEPTIVE):
-        draw = _recorded_step if is_wanted is _is_clear else _made_step
+    for draw, is_wanted in KINDS:
         for number in range(NUM_EACH):
             events = _drawn(functools.partial(draw, rng), is_wanted)
             ranks = sorted({each["rank"] for each in events})
@@ -49,10 +48,11 @@ def _event(rank: int, name: str, num_bytes: int, start: int, end: int) -> Event:
     return {"rank": rank, "name": name, "bytes": num_bytes, **times}
 
 
-def _drawn(draw: Callable[[], list[Event]], is_wanted: Callable[[list[Event]], bool]) -> list[Event]:
-    """The first step in which nobody comes together with the last, and that is as wanted."""
-    steps = (step for step in iter(draw, None) if _has_one_last(_starts(step)))
-    return next(step for step in steps if is_wanted(step))
+def _drawn(
+    draw: Callable[[], list[Event]], is_wanted: Callable[[list[Event]], bool]
+) -> list[Event]:
+    """The first step with one straggler, and with one last rank each time, that is as wanted."""
+    return next(step for step in iter(draw, None) if _is_clear(step) and is_wanted(step))
 
 
 @functools.cache
@@ -80,7 +80,7 @@ def _recorded_step(rng: random.Random) -> list[Event]:
 
 
 def _made_step(rng: random.Random) -> list[Event]:
-    """Ranks that all end a collective nearly together, and are late for the next by much or little."""
+    """Ranks leave a collective nearly together, and come to the next one early or late."""
     num_ranks, events = rng.randint(3, 5), list[Event]()
     now = [0] * num_ranks
     for _ in range(rng.randint(4, 6)):
@@ -102,14 +102,15 @@ def _starts(events: list[Event]) -> Starts:
     return np.array(of_ranks, dtype=np.int64)
 
 
-def _has_one_last(starts: Starts) -> bool:
-    return bool(((starts == starts.max(axis=0)).sum(axis=0) == 1).all())
+def _caused(starts: Starts) -> Starts:
+    """How long the others wait for each rank."""
+    caused = np.zeros(len(starts), dtype=np.int64)
+    np.add.at(caused, starts.argmax(axis=0), (starts.max(axis=0) - starts).sum(axis=0))
+    return caused
 
 
 def _straggler(starts: Starts) -> int:
-    """The rank for which the others wait longest."""
-    last, waiting = starts.argmax(axis=0), (starts.max(axis=0) - starts).sum(axis=0)
-    return int(np.bincount(last, waiting, len(starts)).argmax())
+    return int(_caused(starts).argmax())
 
 
 def _margins(starts: Starts) -> Starts:
@@ -118,17 +119,20 @@ def _margins(starts: Starts) -> Starts:
     return in_order[-1] - in_order[-2]
 
 
-# Steps in which another rank looks like the straggler.
-
-
 def _is_clear(events: list[Event]) -> bool:
-    return True
+    starts = _starts(events)
+    before, most = np.sort(_caused(starts))[-2:]
+    return bool(before < most and (_margins(starts) > 0).all())
+
+
+# Steps in which another rank looks like the straggler.
 
 
 def _is_not_most_often_last(events: list[Event]) -> bool:
     starts = _starts(events)
     (often, times), *others = Counter(starts.argmax(axis=0).tolist()).most_common()
-    return often != _straggler(starts) and all(each < times for _, each in others)
+    is_unique = all(each < times for _, each in others)
+    return is_unique and often != _straggler(starts)
 
 
 def _has_not_the_largest_margin(events: list[Event]) -> bool:
@@ -147,15 +151,17 @@ def _is_not_shortest_inside(events: list[Event]) -> bool:
 def _does_not_cost_most(events: list[Event]) -> bool:
     """Without another one the step would be shorter."""
     starts = _starts(events)
-    costs = np.bincount(starts.argmax(axis=0), _margins(starts), len(starts))
+    costs = np.bincount(starts.argmax(axis=0), weights=_margins(starts))
     return bool(costs.argmax() != _straggler(starts))
 
 
-DECEPTIVE = (
-    _is_not_most_often_last,
-    _has_not_the_largest_margin,
-    _is_not_shortest_inside,
-    _does_not_cost_most,
+KINDS = (
+    (_recorded_step, _is_clear),
+    (_recorded_step, _is_clear),
+    (_made_step, _is_not_most_often_last),
+    (_made_step, _has_not_the_largest_margin),
+    (_made_step, _is_not_shortest_inside),
+    (_made_step, _does_not_cost_most),
 )
 
 
