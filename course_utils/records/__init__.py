@@ -38,7 +38,7 @@ def measured(part: str, folder: Path = FOLDER) -> list[Record]:
     """All records of one part that were measured on a GPU, sorted by file name.
 
     Args:
-        part: ``"memory"``, ``"counts"``, ``"times"`` or ``"utilisation"``.
+        part: ``"memory"``, ``"counts"``, ``"times"``, ``"traces"`` or ``"utilisation"``.
         folder: Folder of the records.
     """
     files = sorted(folder.glob(f"{part}-*.json"))

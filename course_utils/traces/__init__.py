@@ -1,9 +1,9 @@
 """Traces: what ran where from when to when, on recorded devices and on a student's own.
 
-    >>> from course_utils.records.traces import recorded_trace
-    >>> one_rank = select(recorded_trace("h100x8_nanogpt_before"), rank=0)
-    >>> round(1e3 * exposed_seconds(one_rank), 2)
-    4.38
+>>> from course_utils.records.traces import recorded_trace
+>>> one_rank = select(recorded_trace("h100x8_nanogpt_before"), rank=0)
+>>> round(1e3 * exposed_seconds(one_rank), 2)
+4.38
 """
 
 from course_utils.traces.collectives import (
