@@ -873,9 +873,9 @@ predict("u09-straggler", None, "rank")
 # - `waiting_ns`: how long `rank` waits in all: each time from its own start to that of the last rank.
 # - `saved_ns`: how much shorter the step would be if the straggler, wherever it comes last, came with the one before it.
 #
-# Events come in any order. All ranks call the same collectives in the same order. No two come last together.
+# Events come in any order. All ranks call the same collectives in the same order. One alone comes last.
 #
-# *By hand:* three ranks start a collective at 0, 40 and 30, the next at 60, 80 and 90. For rank 1 the others wait 40 + 10, for rank 2 30 + 10. For rank 0 → **1**, **70** and **10**.
+# *By hand:* three ranks start a collective at 0, 40 and 30, the next at 60, 85 and 90. For rank 1 the others wait 40 + 10, for rank 2 30 + 5. For rank 0 → **1**, **70** and **10**.
 
 
 # %% solution="u09-late"
@@ -901,11 +901,12 @@ def who_is_late(events: list[dict], rank: int) -> dict[str, int]:
 # %% folded=true
 # Given: the events of the worked case
 two_collectives = [
-    {"rank": rank, "name": "AllReduce", "bytes": 64, "start_ns": start, "end_ns": end}
-    for rank, start, end in (
-        *((0, 0, 55), (1, 40, 54), (2, 30, 56)),
-        *((0, 60, 101), (1, 80, 103), (2, 90, 102)),
-    )
+    {"rank": rank, "name": name, "bytes": 64, "start_ns": start, "end_ns": end}
+    for name, call in {
+        "ReduceScatter": [(0, 55), (40, 54), (30, 56)],
+        "AllGather": [(60, 101), (85, 103), (90, 102)],
+    }.items()
+    for rank, (start, end) in enumerate(call)
 ]
 
 # %%

@@ -18,7 +18,10 @@ Event = dict[str, Any]
 Starts = NDArray[np.int64]  # (ranks, collectives)
 
 NAMES = ("events", "rank")
-WORKED = [[(0, 55), (40, 54), (30, 56)], [(60, 101), (80, 103), (90, 102)]]
+WORKED = {
+    "ReduceScatter": [(0, 55), (40, 54), (30, 56)],
+    "AllGather": [(60, 101), (85, 103), (90, 102)],
+}
 RECORD = "h100x8_nanogpt_8ranks"
 MESSAGES = (("ReduceScatter", 4096), ("AllGather", 4096), ("AllGather", 256))
 NUM_EACH = 4  # cases of each kind
@@ -28,9 +31,9 @@ def late_cases(seed: int) -> list[Case]:
     """Some collectives of some ranks of the recorded step; made steps in which it is deceptive."""
     rng = random.Random(seed)
     worked = [
-        _event(rank, "AllReduce", 64, start, end)
-        for call in WORKED
-        for rank, (start, end) in enumerate(call)
+        _event(rank, name, 64, *times)
+        for name, call in WORKED.items()
+        for rank, times in enumerate(call)
     ]
     cases = [named(NAMES, (worked, 0))]
     for draw, is_wanted in KINDS:
