@@ -19,25 +19,25 @@ def transfer_and_waiting(
     """
     figure, all_axes = axes_beside(2.9, [1] * len(seconds), sharey=True)
     described = []
-    for place, (ax, (collective, of_ranks)) in enumerate(
-        zip(all_axes, seconds.items(), strict=True)
-    ):
-        transfer = transfer_seconds[collective]
-        for row, (rank, taken) in enumerate(sorted(of_ranks.items())):
-            moving = MS * min(transfer, taken)
-            names = ("", "") if row or place else ("transfer", "waiting for other ranks")
-            ax.barh(row, moving, 0.7, color=colours.COMMUNICATION, label=names[0])
-            waiting = MS * taken - moving
-            ax.barh(row, waiting, 0.7, moving, color=colours.IDLE, label=names[1])
-            ax.annotate(f" {MS * taken:.1f}", (MS * taken, row), va="center")
-        ax.set_yticks(range(len(of_ranks)), [f"rank {rank}" for rank in sorted(of_ranks)])
-        ax.set_xlim(0, 1.15 * MS * max(of_ranks.values()))
+    for ax, (collective, of_ranks) in zip(all_axes, seconds.items(), strict=True):
+        transfer = MS * transfer_seconds[collective]
+        taken = [MS * of_ranks[rank] for rank in sorted(of_ranks)]
+        moving = [min(transfer, each) for each in taken]
+        waiting = [each - moved for each, moved in zip(taken, moving, strict=True)]
+        rows = range(len(taken))
+        ax.barh(rows, moving, 0.7, color=colours.COMMUNICATION, label="transfer")
+        ax.barh(rows, waiting, 0.7, moving, color=colours.IDLE, label="waiting for other ranks")
+        for row, each in enumerate(taken):
+            ax.annotate(f" {each:.1f}", (each, row), va="center")
+        ax.set_yticks(rows, [f"rank {rank}" for rank in sorted(of_ranks)])
+        ax.set_xlim(0, 1.15 * max(taken))
         ax.set_xlabel(f"ms of a {collective}")
         described.append(
-            f"a {collective} takes {MS * min(of_ranks.values()):.1f} to "
-            f"{MS * max(of_ranks.values()):.1f} ms, of which {MS * transfer:.1f} are transfer"
+            f"a {collective} takes {min(taken):.1f} to {max(taken):.1f} ms, "
+            f"of which {transfer:.1f} are transfer"
         )
     all_axes[0].invert_yaxis()
-    figure.legend(ncols=2, frameon=False, loc="outside upper center")
+    handles, labels = all_axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, ncols=2, frameon=False, loc="outside upper center")
     text = "; ".join(described)
     return Picture(figure, f"{text[0].upper()}{text[1:]}.")

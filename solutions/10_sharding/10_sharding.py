@@ -836,7 +836,7 @@ print({name.replace("_ns", ", ms"): round(each, 2) for name, each in millisecond
 trace_lanes(optimizer, "Messages on stream 23, and little beside them on stream 7.")
 
 # %% [markdown]
-# Of 2.3 ms of gathers 1.6 are exposed: the update of other weights hides some, and the next forward pass could hide the rest.
+# Of 2.25 ms of gathers 1.62 are exposed: the update of other weights hides some, and the next forward pass could hide the rest.
 
 # %% [markdown]
 # ### The norm of something that nobody has
