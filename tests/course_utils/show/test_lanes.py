@@ -4,6 +4,7 @@ import re
 from xml.etree import ElementTree
 
 import pytest
+import torch
 
 from course_utils.instruments import profile
 from course_utils.records.traces import recorded_trace, trace_names
@@ -74,8 +75,6 @@ def test_what_an_event_calls_stands_below_it():
 
 
 def test_a_student_s_own_trace():
-    import torch
-
     events = read_trace(profile(lambda: torch.ones(200, 200) @ torch.ones(200, 200)).trace)
     assert "aten::mm" in texts(trace_lanes(events).svg)
 
