@@ -943,7 +943,7 @@ trace_lanes(
 )
 
 # %% [markdown]
-# Rank 1 spends the least time in collectives *because* nobody makes it wait. Its GPU computes as long as the others: its **CPU** is late, since its last gather starts 10 µs after the launch, that of rank 3 39 ms after. Faster links would not help: of 18 ms, 4.5 are transfer.
+# Rank 1 spends the least time in collectives *because* nobody makes it wait. Its GPU computes as long as the others: its **CPU** is late, since its last gather starts 15 µs after the launch, that of rank 3 39 ms after. Faster links would not help: of 18 ms, 4.5 are transfer.
 
 # %% [markdown]
 # ## Extras
