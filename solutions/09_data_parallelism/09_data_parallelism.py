@@ -834,13 +834,13 @@ trace_lanes(
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: each kind of message, shortest to longest, and the bus bandwidth of the shortest
-def times_of_messages(events, fewest_bytes=256):
+def times_of_messages(events):
     found = {}
     for each in communicating(events):
         found.setdefault((collective_of(each), each["bytes"]), []).append(each)
     rows = {}
     for (collective, num_bytes), some in sorted(found.items()):
-        if num_bytes >= fewest_bytes and num_bytes != 2304:
+        if num_bytes == 256 or num_bytes > 10**6:
             some.sort(key=seconds_of)
             shortest, longest = (1e6 * seconds_of(some[place]) for place in (0, -1))
             rate = bus_bytes_per_second(some[0], 8) / 1e9
@@ -870,10 +870,10 @@ predict("u09-straggler", None, "rank")
 # **Write** `who_is_late`, from the collectives of all ranks in one step. A third of the points each:
 #
 # - `straggler`: the rank for which the others wait longest, their times added up.
-# - `waiting_ns`: how long `rank` waits in all: each time from its own start to that of the last rank.
+# - `waiting_ns`: how long `rank` waits in all, each time from its start to the last rank's.
 # - `saved_ns`: how much shorter the step would be if the straggler, wherever it comes last, came with the one before it.
 #
-# Events come in any order. All ranks call the same collectives in the same order. One alone comes last.
+# Events, with `rank`, `start_ns` and `end_ns`, come in any order. All ranks call the same collectives in the same order. In each, one alone comes last.
 #
 # *By hand:* three ranks start a collective at 0, 40 and 30, the next at 60, 85 and 90. For rank 1 the others wait 40 + 10, for rank 2 30 + 5. For rank 0 → **1**, **70** and **10**.
 
@@ -936,14 +936,14 @@ columns = {
 pd.DataFrame(columns).rename_axis("rank").T.round(2)
 
 # %% folded=true tags=["nbval-check-output"]
-# Figure: the last third of the step on all ranks
+# Figure: the last 20 ms of the step on all ranks
 trace_lanes(
     [each for events in eight.values() for each in events if each["start_ns"] > 28e6],
     "Rank 1 comes late to the first message and to the last ones; the others wait inside of them.",
 )
 
 # %% [markdown]
-# Rank 1 spends the least time in collectives *because* nobody makes it wait. Its GPU computes as long as the others: its **CPU** is late, since its last gather starts 15 µs after the launch, that of rank 3 39 ms after. Faster links would not help: of 18 ms, 4.5 are transfer.
+# Rank 1 spends the least time in collectives *because* nobody makes it wait. Its GPU computes as long as the others. Its **CPU** is late: the last gather starts 15 µs after its launch, on rank 3 39 ms after. Faster links would not help: of 18 ms, 4.5 are transfer.
 
 # %% [markdown]
 # ## Extras

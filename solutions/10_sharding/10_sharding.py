@@ -773,7 +773,7 @@ try_it(calls_of_three_layers, prefetched_step)
 # - `exposed_gathers_ns`: of it, how long no kernel runs.
 # - `exposed_scatters_ns`: how long at least one scatter runs, and no kernel.
 #
-# Events come in any order, with the `kind` "kernel" or "communication". Names of gathers hold `AllGather`, those of scatters `ReduceScatter`. Events of one kind may run at the same time. Messages hide nothing.
+# Events have `start_ns`, `end_ns`, a `name`, and the `kind` "kernel" or "communication"; they come in any order. Names of gathers hold `AllGather`, those of scatters `ReduceScatter`. Events of one kind may run at the same time. Messages hide nothing.
 #
 # *By hand:* kernels from 20 to 50 and from 60 to 90, gathers from 0 to 30 and from 65 to 100, a scatter from 40 to 70 → **65**, **30** and **10**.
 
