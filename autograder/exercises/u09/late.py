@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from autograder.checking.exercise_check import Case, named
 from autograder.exercises.declaring import declares_check
+from course_utils import traces
 from course_utils.records.traces import recorded_trace
 from course_utils.traces import by_rank, communicating
 
@@ -59,7 +60,7 @@ def _drawn(
 
 
 @functools.cache
-def _recorded() -> list[list[Event]]:
+def _recorded() -> list[list[traces.Event]]:
     """The collectives of each rank of the record, in the order of time."""
     return [
         sorted(communicating(events), key=lambda each: each["start_ns"])
@@ -119,7 +120,8 @@ def _straggler(starts: Starts) -> int:
 def _margins(starts: Starts) -> Starts:
     """By how much the last comes after the one before, in each collective."""
     in_order = np.sort(starts, axis=0)
-    return in_order[-1] - in_order[-2]
+    margins: Starts = in_order[-1] - in_order[-2]
+    return margins
 
 
 def _is_clear(events: list[Event]) -> bool:
