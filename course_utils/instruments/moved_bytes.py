@@ -143,19 +143,6 @@ def count_bytes(call: Callable[[], object], **owners: Iterable[Tensor]) -> Moved
     return MovedBytes(tuple(counter.operations))
 
 
-def operation_bytes(func: Any, args: Any, kwargs: dict[str, Any], result: Any) -> int:
-    """Bytes that one dispatched operation must move, as `count_bytes` counts them.
-
-    Args:
-        func: The operator, as ``__torch_dispatch__`` gets it.
-        args: Its positional arguments.
-        kwargs: Its keyword arguments.
-        result: What it returned.
-    """
-    reads, writes = _moved(func, args, kwargs, result)
-    return sum(reads.values()) + sum(writes.values())
-
-
 class _Region(NamedTuple):
     """A part of a storage as a tensor shows it."""
 
