@@ -29,8 +29,7 @@ from course_utils.instruments.preconditions import (
     require_call,
     require_real_tensors,
 )
-
-UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+from course_utils.quantities import SECONDS, unit_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +73,7 @@ class Timing:
 
 
 def _in_best_unit(seconds: float) -> str:
-    size, unit = next((pair for pair in UNITS if seconds >= pair[0]), UNITS[-1])
+    size, unit = unit_of(seconds, SECONDS)
     return f"{seconds / size:.3g} {unit}"
 
 

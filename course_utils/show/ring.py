@@ -91,8 +91,5 @@ def _draw_state(ax: Any, state: State, sent: list[int] | None) -> None:
                 ends = {"xy": (place + 0.3, -rank - 0.86), "xytext": (place + 0.3, -rank - 0.3)}
                 ax.annotate("", **ends, arrowprops=arrow, zorder=3, annotation_clip=False)
             ax.text(place, -rank, str(len(ranks)), ha="center", va="center", fontsize=9)
-    ax.set_xlim(-0.6, size - 0.4)
-    ax.set_ylim(-size, 0.6)
-    ax.set_aspect("equal")
-    ax.set_yticks([])
+    ax.set(xlim=(-0.6, size - 0.4), ylim=(-size, 0.6), aspect="equal", yticks=[])
     ax.spines[:].set_visible(False)

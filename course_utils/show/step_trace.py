@@ -5,9 +5,9 @@ from typing import Any
 
 from matplotlib.patches import Patch
 
+from course_utils.quantities import format_bytes
 from course_utils.reference.step_trace import ALL_REDUCE, BACKWARD
 from course_utils.show.cluster import LABELS, STYLES
-from course_utils.show.memory_over_time import format_bytes
 from course_utils.show.picture import Picture, axes
 
 HEIGHT = 0.7  # of a bar, where a row is 1

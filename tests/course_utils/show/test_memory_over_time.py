@@ -8,9 +8,10 @@ from torch import nn
 
 from course_utils.configs import RunConfig, precision, preset
 from course_utils.instruments import MemoryTrace, fake_tensors, trace_memory
+from course_utils.quantities import format_bytes
 from course_utils.reference import Training
 from course_utils.show import births_and_deaths, memory_timeline, memory_timelines
-from course_utils.show.memory_over_time import MAX_COLUMNS, format_bytes
+from course_utils.show.memory_over_time import MAX_COLUMNS
 from tests.course_utils.show.texts import overlapping_texts
 from tests.random_models import random_model
 
