@@ -65,11 +65,7 @@ class Timing:
         """
         if not 0 <= fraction <= 1:
             raise ValueError(f"Timing: a fraction lies between 0 and 1, got {fraction!r}")
-        ordered = sorted(self.seconds)
-        position = fraction * (len(ordered) - 1)
-        below = int(position)
-        above = min(below + 1, len(ordered) - 1)
-        return ordered[below] + (position - below) * (ordered[above] - ordered[below])
+        return float(torch.tensor(self.seconds, dtype=torch.float64).quantile(fraction))
 
 
 def _in_best_unit(seconds: float) -> str:

@@ -23,7 +23,7 @@ def trace() -> MemoryTrace:
 
 @pytest.fixture(scope="module")
 def levels(trace: MemoryTrace) -> list[Levels]:
-    return CachingAllocator().play(trace.requests())
+    return CachingAllocator().play_script(trace.script())
 
 
 def drawn(trace, levels):
