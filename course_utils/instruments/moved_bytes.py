@@ -194,17 +194,14 @@ class _Counter(TorchDispatchMode):
         result = func(*args, **kwargs)
         reads, writes = _moved(func, args, kwargs, result)
         if reads or writes:
-            flops = operation_flops(func, args, kwargs, result)
-            self._add(func.overloadpacket.__name__, flops, reads, writes)
+            operation = Operation(
+                name=func.overloadpacket.__name__,
+                flops=operation_flops(func, args, kwargs, result),
+                read_bytes=self._by_owner(reads),
+                written_bytes=self._by_owner(writes),
+            )
+            self.operations.append(operation)
         return result
-
-    def _add(
-        self, name: str, flops: int, reads: dict[_Region, int], writes: dict[_Region, int]
-    ) -> None:
-        read_bytes, written_bytes = map(self._by_owner, (reads, writes))
-        self.operations.append(
-            Operation(name=name, flops=flops, read_bytes=read_bytes, written_bytes=written_bytes)
-        )
 
     def _by_owner(self, regions: dict[_Region, int]) -> Mapping[str, int]:
         num_bytes: Counter[str] = Counter()

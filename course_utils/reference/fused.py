@@ -77,11 +77,10 @@ class _Rotation(torch.autograd.Function):
 
 
 def _rotated(x: Tensor, start: int, direction: int) -> Tensor:
-    seq_len, head_dim = x.shape[1], x.shape[3]
+    end, head_dim = start + x.shape[1], x.shape[3]
     precision = torch.promote_types(x.dtype, torch.float32)
     pair = torch.arange(0, head_dim, 2, dtype=precision, device=x.device)
-    position = torch.arange(start, start + seq_len, device=x.device)[:, None]
-    angle = position / ROPE_BASE ** (pair / head_dim)
+    angle = torch.arange(start, end, device=x.device)[:, None] / ROPE_BASE ** (pair / head_dim)
     cos, sin = angle.cos()[:, None].to(x.dtype), direction * angle.sin()[:, None].to(x.dtype)
     even, odd = x[..., 0::2], x[..., 1::2]
     return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)

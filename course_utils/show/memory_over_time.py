@@ -165,9 +165,10 @@ def _mark_phases(ax: Any, trace: MemoryTrace, step: int | None, titles: Mapping[
 
 
 def mark_start(ax: Any, at: float, name: str, **line: Any) -> None:
-    """Draw an upright line, with the name of what begins there."""
+    """Draw an upright line, with the name of what begins there if it has one."""
     ax.axvline(at, color=colours.NEUTRAL, **line)
-    note(ax, name, (at, 1.0), (4, 0), xycoords=AT_TOP, va="top")
+    if name:
+        note(ax, name, (at, 1.0), (4, 0), xycoords=AT_TOP, va="top")
 
 
 def _describe_peak(trace: MemoryTrace, step: int | None, titles: Mapping[int, str]) -> str:

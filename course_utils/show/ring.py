@@ -3,11 +3,10 @@
 from typing import Any
 
 from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from course_utils import colours
-from course_utils.show.picture import WIDTH, Picture
+from course_utils.show.picture import WIDTH, Picture, axes_beside
 
 MAX_RANKS = 6
 
@@ -50,8 +49,7 @@ def ring_steps(num_ranks: int) -> Picture:
     if not 2 <= num_ranks <= MAX_RANKS:
         raise ValueError(f"ring_steps: draws 2 to {MAX_RANKS} ranks, got {num_ranks}")
     states, sent = ring_states(num_ranks)
-    figure = Figure(figsize=(WIDTH, 0.9 + min(2, WIDTH / len(states))), layout="constrained")
-    all_axes = figure.subplots(1, len(states))
+    figure, all_axes = axes_beside(0.9 + min(2, WIDTH / len(states)), [1] * len(states))
     for step, (ax, state) in enumerate(zip(all_axes, states, strict=True)):
         _draw_state(ax, state, sent[step] if step < len(sent) else None)
         ax.set_title(_title(step, num_ranks), fontsize=9)
