@@ -97,6 +97,11 @@ def test_a_long_trace_is_still_drawn_as_svg(llama):
 def test_no_text_overlaps(llama, small):
     pictures = [memory_timeline(trace, step) for trace in (llama, small) for step in (None, 1)]
     pictures += [memory_timelines({"a": llama, "b": llama, "c": small})]
+    pictures += [
+        births_and_deaths(trace, has_temporaries=has_temporaries)
+        for trace in (llama, small)
+        for has_temporaries in (False, True)
+    ]
     assert [overlapping_texts(picture.figure) for picture in pictures] == [[]] * len(pictures)
 
 
@@ -175,12 +180,3 @@ def test_bytes_as_read_without_digits(num_bytes, text):
 )
 def test_bytes_as_read(num_bytes, text):
     assert format_bytes(num_bytes) == text
-
-
-@pytest.mark.parametrize("has_temporaries", [False, True])
-def test_no_text_of_lifetimes_overlaps(llama, small, has_temporaries):
-    for trace in (llama, small):
-        assert (
-            overlapping_texts(births_and_deaths(trace, has_temporaries=has_temporaries).figure)
-            == []
-        )
