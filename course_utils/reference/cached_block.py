@@ -3,10 +3,11 @@
 `decode_attention` is the core: write one key and one value, attend to all that are there.
 `decode_step` takes a token of each sequence through all layers with it.
 
-    >>> cache = Cache(model, num_sequences=2, max_len=40)
+    >>> cache = KVCache(model, num_sequences=2, max_len=40)
     >>> logits = decode_step(model, torch.tensor([3, 7]), cache)  # (2, v)
 
-A prompt goes through token by token.
+Conventions: heads before tokens, (b, a_kv, max_len, d), so that the keys of a head lie side by
+side; rotary positions; a prompt goes through token by token.
 """
 
 from collections.abc import Callable
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from course_utils.reference.generation import Cache, attention_of
+from course_utils.reference.generation import attention_of, projected
 from course_utils.reference.transformer import Block, Transformer
 
 Attend = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, int], Tensor]
@@ -45,15 +46,34 @@ def decode_attention(  # noqa: PLR0913, PLR0917  queries, two new rows, two buff
     return F.scaled_dot_product_attention(q[:, :, None], keys, values, enable_gqa=True)[:, :, 0]
 
 
+class KVCache:
+    """Keys and values of all layers, in buffers (b, a_kv, max_len, d).
+
+    Attributes:
+        keys: A buffer for each layer.
+        values: A buffer for each layer.
+        length: Tokens of each sequence that are there.
+    """
+
+    def __init__(self, model: Transformer, num_sequences: int, max_len: int) -> None:
+        """Allocate the buffers in the model's precision."""
+        sizes = attention_of(model, 0).model
+        shape = num_sequences, sizes.num_kv_heads, max_len, sizes.head_dim
+        self.keys, self.values = (
+            [model.head.weight.new_zeros(shape) for _ in model.blocks] for _ in range(2)
+        )
+        self.length = 0
+
+
 def decode_step(
-    model: Transformer, token_ids: Tensor, cache: Cache, attend: Attend = decode_attention
+    model: Transformer, token_ids: Tensor, cache: KVCache, attend: Attend = decode_attention
 ) -> Tensor:
     """Logits (b, v) after one more token of each sequence (b,), which goes into the cache."""
     x: Tensor = model.embedding(token_ids)
     for layer, block in enumerate(model.blocks):
         assert isinstance(block, Block)
         attention, normed = attention_of(model, layer), block.attention_norm(x)
-        q, k, v = (each[:, 0] for each in attention.projected(normed[:, None], cache.length))
+        q, k, v = (each[:, 0] for each in projected(attention, normed[:, None], cache.length))
         out = attend(q, k, v, cache.keys[layer], cache.values[layer], cache.length)
         x = x + attention.output(out.flatten(1))
         x = x + block.ffn(block.ffn_norm(x))
@@ -68,7 +88,7 @@ def generate_cached(
 ) -> Tensor:
     """Prompt (b, s) and its most likely next tokens, (b, s + num_new)."""
     tokens = [*prompt.unbind(1)]
-    cache = Cache(model, len(prompt), len(tokens) + num_new)
+    cache = KVCache(model, len(prompt), len(tokens) + num_new)
     for position in range(len(tokens) + num_new - 1):
         logits = decode_step(model, tokens[position], cache, attend)
         if position + 1 == len(tokens):

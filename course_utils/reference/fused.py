@@ -52,35 +52,33 @@ class _RMSNorm(torch.autograd.Function):
         return grad_x.to(x.dtype), grad_weight.to(weight.dtype)
 
 
-def rotate(x: Tensor, start: int = 0) -> Tensor:
+def rotate(x: Tensor) -> Tensor:
     """Rotary positions (Su et al. 2021): rotate each pair of numbers by an angle that grows with s.
 
     Keeps nothing: the backward pass rotates the gradient back.
 
     Args:
         x: Queries or keys, shape (b, s, a, d); d is even.
-        start: Position of the first token.
     """
-    out: Tensor = _Rotation.apply(x, start)  # type: ignore[no-untyped-call]
+    out: Tensor = _Rotation.apply(x)  # type: ignore[no-untyped-call]
     return out
 
 
 class _Rotation(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, start: int) -> Tensor:
-        ctx.start = start
-        return _rotated(x, start, 1)
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return _rotated(x, 1)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return _rotated(grad, ctx.start, -1), None
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return _rotated(grad, -1)
 
 
-def _rotated(x: Tensor, start: int, direction: int) -> Tensor:
-    end, head_dim = start + x.shape[1], x.shape[3]
+def _rotated(x: Tensor, direction: int) -> Tensor:
+    seq_len, head_dim = x.shape[1], x.shape[3]
     precision = torch.promote_types(x.dtype, torch.float32)
     pair = torch.arange(0, head_dim, 2, dtype=precision, device=x.device)
-    angle = torch.arange(start, end, device=x.device)[:, None] / ROPE_BASE ** (pair / head_dim)
+    angle = torch.arange(seq_len, device=x.device)[:, None] / ROPE_BASE ** (pair / head_dim)
     cos, sin = angle.cos()[:, None].to(x.dtype), direction * angle.sin()[:, None].to(x.dtype)
     even, odd = x[..., 0::2], x[..., 1::2]
     return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)

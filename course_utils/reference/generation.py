@@ -9,20 +9,20 @@ through the layers. A step of one token is *decode*; the first, with the whole p
     >>> states = hidden_states(model, new_ids, cache)  # decode: (2, 1, h)
 
 Conventions: rotary positions; the cache lies in buffers as long as the longest sequence, so that a
-new token is written into its place and nothing that is there moves; heads before tokens, so that
-the keys of a head lie side by side.
+new token is written into its place and nothing that is there moves.
 """
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from course_utils.reference.fused import ROPE_BASE
 from course_utils.reference.layers import GroupedAttention
 from course_utils.reference.transformer import Block, Transformer
 
 
 class Cache:
-    """Keys and values of all layers, in buffers (b, a_kv, max_len, d).
+    """Keys and values of all layers, in buffers (b, max_len, a_kv, d).
 
     Attributes:
         keys: A buffer for each layer.
@@ -33,10 +33,10 @@ class Cache:
     def __init__(self, model: Transformer, num_sequences: int, max_len: int) -> None:
         """Allocate the buffers where the model lies, in its precision."""
         sizes = attention_of(model, 0).model
-        shape = num_sequences, sizes.num_kv_heads, max_len, sizes.head_dim
-        self.keys, self.values = (
-            [model.head.weight.new_empty(shape) for _ in model.blocks] for _ in range(2)
-        )
+        shape = num_sequences, max_len, sizes.num_kv_heads, sizes.head_dim
+        weight, layers = model.head.weight, range(len(model.blocks))
+        self.keys = [weight.new_empty(shape) for _ in layers]
+        self.values = [weight.new_empty(shape) for _ in layers]
         self.length = 0
 
     @property
@@ -64,11 +64,10 @@ def hidden_states(model: Transformer, token_ids: Tensor, cache: Cache) -> Tensor
             f"hidden_states takes a prompt with an empty cache or one token; got {seq_len} tokens "
             f"behind {start}"
         )
-    max_len = cache.keys[0].shape[2]
-    if start + seq_len > max_len:
+    if start + seq_len > cache.keys[0].shape[1]:
         raise ValueError(
-            f"the cache has room for {max_len} tokens, and token {start + seq_len} comes: make it "
-            f"as long as prompt and new tokens together"
+            f"the cache has room for {cache.keys[0].shape[1]} tokens, and token "
+            f"{start + seq_len} comes: make it as long as prompt and new tokens together"
         )
     x: Tensor = model.embedding(token_ids)
     for layer, block in enumerate(model.blocks):
@@ -117,12 +116,32 @@ def _attended(model: Transformer, layer: int, x: Tensor, cache: Cache) -> Tensor
     """Attention of the new tokens over all that are in the cache then."""
     attention = attention_of(model, layer)
     start, end = cache.length, cache.length + x.shape[1]
-    q, k, v = (each.transpose(1, 2) for each in attention.projected(x, start))
+    q, k, v = projected(attention, x, start)
     keys, values = cache.keys[layer], cache.values[layer]
-    keys[:, :, start:end].copy_(k)
-    values[:, :, start:end].copy_(v)
-    k, v = keys[:, :, :end], values[:, :, :end]
+    keys[:, start:end].copy_(k)
+    values[:, start:end].copy_(v)
+    q, k, v = (t.transpose(1, 2) for t in (q, keys[:, :end], values[:, :end]))
     # One query sees all keys; as "causal", the kernel would show it the first one alone.
     attended = F.scaled_dot_product_attention(q, k, v, is_causal=start == 0, enable_gqa=True)
     out: Tensor = attention.output(attended.transpose(1, 2).flatten(-2))
     return out
+
+
+def projected(attention: GroupedAttention, x: Tensor, start: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Rotated queries (b, s, a, d) and keys (b, s, a_kv, d), and values, of tokens (b, s, h)."""
+    q, k, v = (
+        project(x).unflatten(-1, (-1, attention.model.head_dim))
+        for project in (attention.query, attention.key, attention.value)
+    )
+    return _rotated(q, start), _rotated(k, start), v
+
+
+def _rotated(x: Tensor, start: int) -> Tensor:
+    """Rotary positions of tokens that begin at position ``start``."""
+    seq_len, head_dim = x.shape[1], x.shape[3]
+    pair = torch.arange(0, head_dim, 2, device=x.device)
+    position = torch.arange(start, start + seq_len, device=x.device)
+    angle = position[:, None] / ROPE_BASE ** (pair / head_dim)
+    cos, sin = (each(angle)[:, None].to(x.dtype) for each in (torch.cos, torch.sin))
+    even, odd = x[..., 0::2], x[..., 1::2]
+    return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)

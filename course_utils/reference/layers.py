@@ -57,19 +57,14 @@ class GroupedAttention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """From (b, s, h) to (b, s, h)."""
-        q, k, v = self.projected(x)
-        out: Tensor = self.output(attend_with(self.kernels, q, k, v, self.training))
-        return out
-
-    def projected(self, x: Tensor, start: int = 0) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries (b, s, a, d), keys and values (b, s, a_kv, d) of tokens from a position on."""
         q, k, v = (
             project(x).unflatten(-1, (-1, self.model.head_dim))
             for project in (self.query, self.key, self.value)
         )
         if not self.model.num_positions:
-            q, k = rotate(q, start), rotate(k, start)
-        return q, k, v
+            q, k = rotate(q), rotate(k)
+        out: Tensor = self.output(attend_with(self.kernels, q, k, v, self.training))
+        return out
 
 
 class MultiHeadLatentAttention(nn.Module):

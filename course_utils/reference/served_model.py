@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from course_utils.reference.generation import attention_of
+from course_utils.reference.generation import attention_of, projected
 from course_utils.reference.transformer import Block, Transformer
 
 
@@ -102,7 +102,7 @@ class ServedModel:
     def _attended(self, layer: int, x: Tensor, table: list[int], position: int) -> Tensor:
         """Attention of one token (1, h) over the blocks of its table, itself included."""
         attention = attention_of(self._model, layer)
-        q, k, v = (each[:, 0] for each in attention.projected(x[:, None], position))
+        q, k, v = (each[:, 0] for each in projected(attention, x[:, None], position))
         block, cell = table[-1], position % self._block_size
         self._keys[layer][block, cell], self._values[layer][block, cell] = k[0], v[0]
         keys, values = (

@@ -18,8 +18,7 @@ from course_utils.formulas.serving import (
 )
 from course_utils.instruments import count_bytes, fake_tensors
 from course_utils.reference import Transformer
-from course_utils.reference.cached_block import decode_step
-from course_utils.reference.generation import Cache
+from course_utils.reference.cached_block import KVCache, decode_step
 
 
 @pytest.mark.parametrize(
@@ -57,7 +56,7 @@ def test_weights_and_flops_of_a_step_as_counted():
     """The embedding's rows are read and are no part of what is read whole."""
     with fake_tensors(), torch.no_grad():
         model = Transformer(SMALL, dtype=torch.bfloat16)
-        cache = Cache(model, 3, 20)
+        cache = KVCache(model, 3, 20)
         cache.length = 9
         ids = torch.zeros(3, dtype=torch.long)
         moved = count_bytes(lambda: decode_step(model, ids, cache), weights=model.parameters())

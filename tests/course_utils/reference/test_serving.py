@@ -6,10 +6,10 @@ from fractions import Fraction
 import pytest
 import torch
 
-from course_utils.configs import ModelConfig
+from course_utils.configs import ModelConfig, gpt
 from course_utils.reference import Transformer
-from course_utils.reference.cached_block import decode_step, generate_cached
-from course_utils.reference.generation import Cache, generate
+from course_utils.reference.cached_block import KVCache, decode_step, generate_cached
+from course_utils.reference.generation import generate
 from course_utils.reference.latent_decode import expanded_attention, latent_attention
 from course_utils.reference.paged_cache import PagedCache
 from course_utils.reference.served_model import ServedModel
@@ -36,7 +36,7 @@ def text(model):
 def test_logits_token_by_token_are_those_of_all_at_once():
     torch.manual_seed(0)
     model, ids = Transformer(SIZES, dtype=torch.float64), torch.randint(51, (3, 7))
-    cache = Cache(model, 3, 7)
+    cache = KVCache(model, 3, 7)
     with torch.no_grad():
         logits = torch.stack([decode_step(model, each, cache) for each in ids.unbind(1)], 1)
         torch.testing.assert_close(logits, model(ids))
@@ -44,6 +44,11 @@ def test_logits_token_by_token_are_those_of_all_at_once():
 
 def test_a_cache_writes_the_same_text(model, text):
     assert generate_cached(model, torch.tensor([PROMPT]), 12)[0].tolist() == text
+
+
+def test_a_cache_needs_rotary_positions():
+    with pytest.raises(ValueError, match="rotary"):
+        KVCache(Transformer(gpt(8, 2)), 1, 3)
 
 
 @pytest.mark.parametrize("block_size", [1, 3, 8])
