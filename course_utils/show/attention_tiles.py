@@ -134,8 +134,7 @@ def _draw_fast_memory(ax: Any, machine: TwoLevelMemory, done: list[Move]) -> Non
         ax.barh([-row], [capacity * sums[kind] / machine.traffic_elements], height=0.4, color=color)
         ax.text(0, -row + 0.26, f"{PAST[kind]} {sums[kind]:,} of {total:,}", va="bottom")
     ax.text(0, 0.32, f"{live:,} numbers here", va="bottom")
-    ax.set_xlim(0, capacity * 1.02)
-    ax.set_ylim(-2.4, 0.75)
+    ax.set(xlim=(0, capacity * 1.02), ylim=(-2.4, 0.75))
     ax.set_title("fast memory: a few tiles", fontsize=11)
     ax.set_axis_off()
 
@@ -164,9 +163,7 @@ def blocks_and_traffic(*, block_q: int, block_k: int, head_dim: int, seq_len: in
     room.plot([H100_SHARED_KIB] * 2, [-0.35, 0.75], color=colours.MEASURED, linestyle="--")
     room.text(H100_SHARED_KIB + 8, 0.6, f"{H100_SHARED_KIB} KiB there", va="center")
     room.text(0, -0.42, f"{needed_kib:,.0f} KiB needed{'' if fits else ': does not fit'}", va="top")
-    room.set_xlim(0, 2 * H100_SHARED_KIB)
-    room.set_ylim(-0.9, 0.9)
-    room.set_yticks([])
+    room.set(xlim=(0, 2 * H100_SHARED_KIB), ylim=(-0.9, 0.9), yticks=[])
     room.set_xlabel("KiB of fast memory (one multiprocessor of an H100)")
     room.spines["left"].set_visible(False)
     less = [_times_less(seq_len, head_dim, each, block_k) for each in BLOCK_SIZES]

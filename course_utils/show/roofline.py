@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from matplotlib.ticker import EngFormatter
+
 from course_utils import colours
 from course_utils.configs import DEVICES, device, preset
 from course_utils.formulas.flops import forward_flops
@@ -14,7 +16,7 @@ from course_utils.formulas.roofline import (
     decode_memory_bytes,
     step_bytes,
 )
-from course_utils.show.picture import Picture, axes
+from course_utils.show.picture import Picture, axes, note
 
 AXIS_INTENSITY = (1 / 16, 2**14)
 AXIS_RATE = (3e8, 1e16)
@@ -86,7 +88,7 @@ def rooflines(
     for name, (intensity, rate) in dots.items():
         ax.plot([intensity], [rate], "o", color=colours.MEASURED, markersize=5)
         down = -5 if rate > 2 * Roof(*rates).at(intensity) else -11  # between two slopes, or below
-        ax.annotate(name, (intensity, rate), xytext=(6, down), textcoords="offset points")
+        note(ax, name, (intensity, rate), (6, down))
     _set_axes(ax, AXIS_RATE)
     reached = [rate / Roof(*rates).at(intensity) for intensity, rate in dots.values()]
     caption = (
@@ -107,8 +109,7 @@ def _draw_roof(ax: Any, name: str, roof: Roof, *, is_first: bool) -> None:
     )
     ax.plot(ends, [roof.at(each) for each in ends], **style)
     end = (AXIS_INTENSITY[1], roof.flops_per_second)
-    place = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
-    ax.annotate(name, end, color=style["color"], annotation_clip=False, **place)
+    note(ax, name, end, (4, 0), color=style["color"], annotation_clip=False, va="center")
 
 
 def _draw_slope(ax: Any, name: str, nearer: Roof) -> None:
@@ -117,30 +118,17 @@ def _draw_slope(ax: Any, name: str, nearer: Roof) -> None:
     style: dict[str, Any] = {"color": colours.COMPUTE, "linewidth": 1.5}
     ax.plot(ends, [nearer.at(each) for each in ends], linestyle="--", **style)
     middle = math.sqrt(ends[0] * ends[1])
-    place = {"xytext": (-5, 4), "textcoords": "offset points", "ha": "right"}
-    ax.annotate(name, (middle, nearer.at(middle)), color=colours.COMPUTE, **place)
+    note(ax, name, (middle, nearer.at(middle)), (-5, 4), color=colours.COMPUTE, ha="right")
 
 
 def _set_axes(ax: Any, rates: tuple[float, float]) -> None:
     ax.set_xscale("log", base=2)
-    ax.set_yscale("log")
-    ax.set_xlim(*AXIS_INTENSITY)
-    ax.set_ylim(*rates)
-    powers = range(-4, 15, 2)
-    ax.set_xticks(
-        [2.0**p for p in powers], [f"1/{2**-p}" if p < 0 else f"{2**p:,}" for p in powers]
-    )
-    ax.yaxis.set_major_formatter(lambda rate, _: _in_words(rate))
+    ax.set(yscale="log", xlim=AXIS_INTENSITY, ylim=rates)
+    labels = {2.0**p: f"1/{2**-p}" if p < 0 else f"{2**p:,}" for p in range(-4, 15, 2)}
+    ax.set_xticks(list(labels), list(labels.values()))
+    ax.yaxis.set_major_formatter(EngFormatter())
     ax.minorticks_off()
-    ax.set_xlabel("FLOPs for each byte that is moved (log scale)")
-    ax.set_ylabel("FLOP/s (log scale)")
-
-
-def _in_words(rate: float) -> str:
-    for size, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G")):
-        if rate >= size:
-            return f"{rate / size:g} {prefix}"
-    return f"{rate:g}"
+    ax.set(xlabel="FLOPs for each byte that is moved (log scale)", ylabel="FLOP/s (log scale)")
 
 
 def steps_on_roofline(model: str, hardware: str, num_sequences: int, seq_len: int) -> Picture:
@@ -159,9 +147,7 @@ def steps_on_roofline(model: str, hardware: str, num_sequences: int, seq_len: in
     figure, ax = axes(height=4.0)
     _draw_roof(ax, hardware, roof, is_first=True)
     ax.axvline(of_cache, color=colours.TEMPORARIES, linestyle=":", linewidth=1.5)
-    ax.annotate(
-        "cache alone", (of_cache, STEP_AXIS_RATE[0]), xytext=(4, 4), textcoords="offset points"
-    )
+    note(ax, "cache alone", (of_cache, STEP_AXIS_RATE[0]), (4, 4))
     for name, intensity in dots.items():
         place = "decode, left of the line" if name == "decode" and intensity < of_cache else name
         at = (min(intensity, AXIS_INTENSITY[1]), roof.at(intensity))
