@@ -22,13 +22,13 @@ from nbformat import NotebookNode
 
 from autograder.authoring import import_diagram, master, readme
 from autograder.authoring.dependencies import Dependencies
-from autograder.authoring.errors import BuildError, MasterError
+from autograder.authoring.errors import BuildError
 from autograder.authoring.execution import execute, outputs_of, with_outputs
 from autograder.authoring.master import Master
 from autograder.authoring.practice_packs import PracticePacks
+from autograder.commands import ROOT, stops_with_a_sentence
 from autograder.files import write_whole
 
-ROOT = Path(__file__).parents[2]
 RELEASE_SETTINGS = ("nbgrader_config.py", "requirements.txt")
 
 
@@ -247,6 +247,7 @@ def _read_record(path: Path) -> dict[str, dict[str, str]]:
     return record
 
 
+@stops_with_a_sentence
 def main(arguments: list[str] | None = None) -> int:
     """Run the build and say what changed; 1 if it cannot, or if `--check` finds a difference."""
     parser = argparse.ArgumentParser(prog="make build", description=__doc__)
@@ -255,13 +256,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--overwrite", action="store_true", help="replace notebooks edited by hand")
     options = parser.parse_args(arguments)
     build = Build(only=options.unit, check_only=options.check, overwrite=options.overwrite)
-    try:
-        changed = build.run()
-        if options.check:
-            build.packs.compare_some()
-    except (MasterError, BuildError) as error:
-        print(f"make build: {error}", file=sys.stderr)
-        return 1
+    changed = build.run()
+    if options.check:
+        build.packs.compare_some()
     for path in changed:
         print(f"  {'differs' if options.check else 'wrote'} {path.relative_to(build.root)}")
     print(f"{len(changed)} file(s) {'differ' if options.check else 'changed'}.")

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from autograder import mistake_file
 from autograder.authoring.errors import BuildError
+from autograder.commands import ROOT, stops_with_a_sentence
 from autograder.files import write_whole
 
-ROOT = Path(__file__).parents[2]
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 LAST_PARTS = re.compile(r"^# %% \[markdown\].*\n# ## (Extras|What you know now)$", re.MULTILINE)
 
@@ -207,17 +207,14 @@ def _add_cells(master: Path, cells: str) -> None:
     write_whole(master, f"{text[:end].rstrip()}\n\n{cells}\n{text[end:]}".rstrip() + "\n")
 
 
+@stops_with_a_sentence
 def main(arguments: list[str] | None = None) -> int:
     """Make one exercise; 0 if it is there."""
     parser = argparse.ArgumentParser(prog="make exercise", description=__doc__)
     parser.add_argument("unit", help="as in UNIT=00")
     parser.add_argument("name", help="as in NAME=tensor-words")
     options = parser.parse_args(arguments)
-    try:
-        print(make_exercise(ROOT, options.unit, options.name), end="")
-    except BuildError as error:
-        print(error, file=sys.stderr)
-        return 1
+    print(make_exercise(ROOT, options.unit, options.name), end="")
     return 0
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from autograder.commands import ROOT
-from autograder.grading.errors import GradingError
+from autograder.commands import ROOT, stops_with_a_sentence
 from autograder.grading.gradebook.submission_status import what_waits, who_was_late
 from autograder.grading.result import SubmissionResult
 from autograder.grading.run.run import Options, Run, configuration, left_out, nothing_to_do
@@ -19,6 +18,7 @@ from autograder.grading.sandbox import protection
 USAGE = 'make grade UNIT=01 [ARGS="--jobs 4 --student ada,grace"]'
 
 
+@stops_with_a_sentence
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     """Grade and print what happened; 0 unless something stopped the run."""
     options = _parser().parse_args(arguments)
@@ -31,9 +31,6 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
         start = time.perf_counter()
         with _Bar(len(run.students)) as bar:
             results = run.grade(bar)
-    except GradingError as error:
-        print(error, file=sys.stderr)
-        return 1
     except KeyboardInterrupt:
         again = "begins anew" if _options(options).begins_anew else "goes on where it was"
         print(f"Stopped; run it again and it {again}.", file=sys.stderr)

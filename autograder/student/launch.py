@@ -23,7 +23,14 @@ from typing import Any
 
 import zmq
 
-from autograder.commands import ROOT, CommandError, find_unit, port_number, say, units_in
+from autograder.commands import (
+    ROOT,
+    find_unit,
+    port_number,
+    say,
+    stops_with_a_sentence,
+    units_in,
+)
 from autograder.startup import skip_slow_imports
 from autograder.student.missing_units import copy_missing_units
 from autograder.student.outdated import outdated_units
@@ -169,6 +176,7 @@ def serve(root: Path, profile: str, page: str, port: int | None, farewell: str =
     say(farewell or f"JupyterLab is stopped; your work is in {options['ServerApp.root_dir']}")
 
 
+@stops_with_a_sentence
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     """Choose the page and serve it, or only set up; 0 if it was stopped in the ordinary way."""
     skip_slow_imports()
@@ -182,9 +190,6 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
         page = (student_page if profile == "student" else author_page)(root, options.unit)
         if options.command != "setup":
             serve(root, profile, page, options.port)
-    except CommandError as error:
-        print(error, file=sys.stderr)
-        return 1
     except KeyboardInterrupt:
         print("Stopped before JupyterLab was ready.", file=sys.stderr)
         return 1

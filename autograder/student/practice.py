@@ -11,7 +11,7 @@ from pathlib import Path
 
 from autograder import catalogue, practice_files, progress_file
 from autograder.catalogue import Exercise
-from autograder.commands import ROOT, CommandError, find_unit
+from autograder.commands import ROOT, CommandError, find_unit, stops_with_a_sentence
 from autograder.student.work_folder import unit_and_cell
 
 
@@ -69,18 +69,15 @@ def print_what_is_new(new: Sequence[Exercise], fresh: str) -> None:
     print(f"To write one from memory: `{fresh}{new[0].id}`.")
 
 
+@stops_with_a_sentence
 def main(arguments: list[str] | None = None) -> int:
     """Run the command, and say what has new sizes; 0 if something has."""
     parser = argparse.ArgumentParser(prog="make practice", description=__doc__)
     parser.add_argument("unit", nargs="?", default="")
     parser.add_argument("exercise", nargs="?", default="")
     options = parser.parse_args(arguments)
-    try:
-        unit, exercise = unit_and_cell(options.unit, options.exercise)
-        new = practise(ROOT, ROOT / "work", unit, exercise)
-    except CommandError as error:
-        print(error, file=sys.stderr)
-        return 1
+    unit, exercise = unit_and_cell(options.unit, options.exercise)
+    new = practise(ROOT, ROOT / "work", unit, exercise)
     print_what_is_new(new, f"make fresh UNIT={unit} CELL=")
     return 0
 

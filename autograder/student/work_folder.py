@@ -17,7 +17,7 @@ from nbformat import NotebookNode
 
 from autograder import progress_file
 from autograder.cells import cell_key, is_solution
-from autograder.commands import ROOT, CommandError, find_unit
+from autograder.commands import ROOT, CommandError, find_unit, stops_with_a_sentence
 from autograder.files import replacing, write_whole
 from autograder.student import inspection, merge_answers
 
@@ -159,6 +159,7 @@ def print_what_is_kept(kept: Path | None) -> None:
     print("If it is open in JupyterLab: File, Reload Notebook from Disk.")
 
 
+@stops_with_a_sentence
 def main(arguments: list[str] | None = None) -> int:
     """Run `submit` or `fresh`, and say what happened; 0 if all went well."""
     parser = argparse.ArgumentParser(prog="make", description=__doc__)
@@ -171,17 +172,12 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"Ready to hand in: {WorkFolder().submit(options.unit)}")
         else:
             print_what_is_kept(WorkFolder().fresh(*unit_and_cell(options.unit, options.cell)))
-    except CommandError as error:
-        print(error, file=sys.stderr)
-        return 1
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
-        print(
+        raise CommandError(
             f"Nothing was changed: {error.strerror}{where}. Make room, or let the work folder be "
-            "written, and run the same command again.",
-            file=sys.stderr,
-        )
-        return 1
+            "written, and run the same command again."
+        ) from None
     return 0
 
 

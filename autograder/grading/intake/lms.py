@@ -19,7 +19,7 @@ from io import BytesIO
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
-from autograder.commands import ROOT, CommandError, find_unit
+from autograder.commands import ROOT, find_unit, stops_with_a_sentence
 from autograder.grading.intake.archives import BadArchive, Member, members
 from autograder.grading.intake.destination import Destination
 from autograder.grading.intake.folder import MAX_NOTEBOOKS, Candidate, choose
@@ -204,6 +204,7 @@ def _is_notebook(member: Member) -> bool:
     return member.path.lower().endswith(".ipynb") and not _is_hidden(member.path)
 
 
+@stops_with_a_sentence
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     """Collect a download and print what happened; 0 if everybody was collected."""
     parser = argparse.ArgumentParser(
@@ -214,12 +215,8 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     parser.add_argument("--students", type=Path, help="list of students; else students.csv")
     options = parser.parse_args(arguments)
     file = options.students or root / "students.csv"
-    try:
-        unit = find_unit(root / "notebooks", options.unit)
-        students = roster(file) if options.students or file.exists() else by_their_names
-    except CommandError as error:
-        print(error, file=sys.stderr)
-        return 1
+    unit = find_unit(root / "notebooks", options.unit)
+    students = roster(file) if options.students or file.exists() else by_their_names
     collected = unpack(options.archive, root / "submitted", unit, students)
     for line in (*collected.remarks, *collected.refused):
         print(line)

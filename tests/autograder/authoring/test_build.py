@@ -182,7 +182,7 @@ def test_a_check_compares_packs_and_a_build_does_not(course, monkeypatch, capsys
     monkeypatch.setattr(build_module, "Build", lambda **options: Build(course, **options))
     assert build_module.main([]) == 0
     assert build_module.main(["--check"]) == 1
-    assert capsys.readouterr().err == "make build: a pack differs\n"
+    assert capsys.readouterr().err == "a pack differs\n"
 
 
 CHATTY = """\
