@@ -26,10 +26,9 @@ from autograder.authoring.errors import BuildError
 from autograder.authoring.execution import execute, outputs_of, with_outputs
 from autograder.authoring.master import Master
 from autograder.authoring.practice_packs import PracticePacks
+from autograder.authoring.release import release
 from autograder.commands import ROOT, stops_with_a_sentence
 from autograder.files import write_whole
-
-RELEASE_SETTINGS = ("nbgrader_config.py", "requirements.txt")
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ class Build:
     def _build_unit(self, unit_master: Master) -> None:
         target = Target(self.root, unit_master.unit.folder)
         entry = self.record.get(unit_master.unit.folder, {})
-        released, released_from = self._released(unit_master, target, entry)
+        released = release(unit_master.notebook, self.root)
         self._refuse_hand_edits(target.instructor, unit_master.notebook, entry.get("instructor"))
         self._refuse_hand_edits(target.release, released, entry.get("release"))
         _refuse_what_is_not_python(unit_master)
@@ -109,7 +108,6 @@ class Build:
         self._write_notebook(target.instructor, solved)
         self.record[unit_master.unit.folder] = {
             "inputs": inputs,
-            "released_from": released_from,
             "instructor": fingerprint(unit_master.notebook),
             "release": fingerprint(released),
         }
@@ -117,22 +115,6 @@ class Build:
 
     def _write_record(self) -> None:
         self._write(self.record_file, json.dumps(self.record, indent=1, sort_keys=True) + "\n")
-
-    def _released(
-        self, unit_master: Master, target: Target, entry: dict[str, str]
-    ) -> tuple[NotebookNode, str]:
-        """The release and what it was made from; the present one where that is the same."""
-        settings = [path for name in RELEASE_SETTINGS if (path := self.root / name).exists()]
-        files = [Path(__file__).with_name("release.py"), *settings]
-        texts = (path.read_text(encoding="utf-8") for path in files)
-        made_from = _hash(fingerprint(unit_master.notebook), *texts)
-        if entry.get("released_from") == made_from and target.release.exists():
-            present = self._present(target.release)
-            if fingerprint(present) == entry.get("release"):
-                return present, made_from
-        from autograder.authoring.release import release  # loads the whole of nbgrader
-
-        return release(unit_master.notebook, self.root), made_from
 
     def _present(self, path: Path) -> NotebookNode:
         """A generated notebook as it lies there; not validated, since it is only compared."""

@@ -4,7 +4,6 @@ They hold a small exercise that works, so that every part can be run before it i
 """
 
 import argparse
-import ast
 import re
 import subprocess
 import sys
@@ -162,40 +161,14 @@ def _without_end(features: Path) -> str:
 
 
 def _with_imports(module: str) -> str:
-    """A unit's module with what a new check needs, after its docstring."""
-    if not module:
-        return f'"""The checks of a unit."""\n\n{IMPORTS}'
-    known = set(_imported(module))
-    new = "".join(f"{line}\n" for line in _imported(IMPORTS) if line not in known)
-    front, end, rest = module.partition('"""\n')
-    return f"{front}{end}\n{new}{rest}" if new else module
-
-
-def _imported(module: str) -> list[str]:
-    """The imports of a module, with one name in each."""
-    return [
-        ast.unparse(ast.ImportFrom(each.module, [name], each.level))
-        if isinstance(each, ast.ImportFrom)
-        else ast.unparse(ast.Import([name]))
-        for each in ast.parse(module).body
-        if isinstance(each, ast.Import | ast.ImportFrom)
-        for name in each.names
-    ]
+    """A unit's module with what a new check needs after its docstring, still to be sorted."""
+    front, end, rest = (module or '"""The checks of a unit."""\n').partition('"""\n')
+    return f"{front}{end}\n{IMPORTS}{rest.lstrip()}"
 
 
 def _sort_imports(path: Path) -> None:
-    """Put the imports of a module in order, as `make lint` wants them."""
-    command = [
-        sys.executable,
-        "-m",
-        "ruff",
-        "check",
-        "--quiet",
-        "--select",
-        "I",
-        "--fix",
-        str(path),
-    ]
+    """Sort them, each once."""
+    command = [sys.executable, "-m", "ruff", "check", "--quiet", "--select=I", "--fix", str(path)]
     subprocess.run(command, check=False)
 
 
