@@ -24,6 +24,8 @@ from traitlets.config import Config
 
 from autograder.cells import cell_key, nbgrader_metadata
 from autograder.grading.gradebook import course_table
+from autograder.grading.intake.wording import listed
+from autograder.grading.release.difference import exercise_of
 
 HIDDEN_TESTS = "### BEGIN HIDDEN TESTS"
 BEFORE_SAVING = (LockCells, ClearSolutions, ClearOutput, CheckCellMetadata, ComputeChecksums)
@@ -45,7 +47,8 @@ class Changes:
     def __str__(self) -> str:
         """The changes in words, by exercise."""
         kinds = {"new": self.new, "gone": self.gone, "changed": self.changed}
-        return "; ".join(f"{kind}: {_listed(cells)}" for kind, cells in kinds.items() if cells)
+        named = {kind: dict.fromkeys(map(exercise_of, cells)) for kind, cells in kinds.items()}
+        return "; ".join(f"{kind}: {listed(names)}" for kind, names in named.items() if names)
 
 
 def knows(book: Gradebook, unit: str) -> bool:
@@ -153,10 +156,3 @@ def _points(release: NotebookNode) -> dict[str, float]:
 
 def _without_hidden_tests(text: str) -> str:
     return text.split(HIDDEN_TESTS, maxsplit=1)[0].rstrip()
-
-
-def _listed(cells: Sequence[str]) -> str:
-    """The exercises of some cells, at most five of them."""
-    names = [*dict.fromkeys(name.removesuffix("-test") for name in cells)]
-    more = f" and {len(names) - 5} others" if len(names) > 5 else ""
-    return ", ".join(names[:5]) + more
