@@ -25,7 +25,7 @@ from autograder.files import read_line, replacing, write_synced
 from autograder.grading import intake
 from autograder.grading.errors import GradingError
 from autograder.grading.gradebook import timestamp
-from autograder.grading.gradebook.grade_key import Key, grade_key
+from autograder.grading.gradebook.grade_key import grade_key
 from autograder.grading.gradebook.gradebook_writer import GradebookWriter
 from autograder.grading.gradebook.unit_lock import lock
 from autograder.grading.intake.wording import shown
@@ -115,8 +115,7 @@ class Run:
             for submission, graded in stream(pool, self._submissions()):
                 if not results:
                     self.store.back_up()
-                key = Key(submission.digest, submission.course)
-                self.store.put(graded, self._folder(submission.student), key)
+                self.store.put(graded, self._folder(submission.student), submission.key)
                 results.append(graded.result)
                 on_result(graded.result)
             graded_now = {result.student for result in results}
@@ -147,7 +146,7 @@ class Run:
                     unit=self.unit,
                     student=student,
                     raw=found.raw,
-                    digest=key.submission,
+                    key=key,
                     release=self.release,
                     other_releases=others,
                     seeds=self.seeds,
