@@ -71,6 +71,7 @@ class Graded:
         comment_id: nbgrader's id of the comment on the answer.
     """
 
+    mark: Mark
     id: str
     submission: str
     student: str
@@ -78,7 +79,6 @@ class Graded:
     max_points: float
     auto_score: float | None
     comment_id: str
-    mark: Mark
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Marks:
         """
         with transaction(self._root) as book:
             rows = book.execute(ANSWERS.where(Assignment.name == unit)).all()
-        return [Graded(*about, Mark(score, said or "", w)) for *about, score, said, w in rows]
+        return [Graded(Mark(score, said or "", w), *about) for *about, score, said, w in rows]
 
     def change(self, changes: Sequence[Change]) -> None:
         """Change some marks in one transaction, if all of them are as they were seen.

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
+from nbformat import NotebookNode
 from nbgrader.api import Gradebook
 
 from autograder.student.work_folder import WorkFolder
@@ -22,6 +23,17 @@ c.Exchange.root = "{exchange}"
 c.CourseDirectory.root = "{course}"
 {more}
 """
+
+
+def put_submission(
+    root: Path, student: str, unit: str, notebook: NotebookNode, when: str = NOON
+) -> Path:
+    """Put a submission where `nbgrader collect` would, and give its folder."""
+    place = root / "submitted" / student / unit
+    place.mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook, place / f"{unit}.ipynb")
+    (place / "timestamp.txt").write_text(when, encoding="utf-8")
+    return place
 
 
 class Course:
@@ -69,11 +81,7 @@ class Course:
             list(pool.map(lambda command: self.run(*command), commands))
 
     def hand_in(self, student: str, unit: str, answers: dict[str, str], when: str = NOON) -> None:
-        """Put a submission where `nbgrader collect` would."""
-        place = self.folder / "submitted" / student / unit
-        place.mkdir(parents=True)
-        nbformat.write(filled(unit, answers), place / f"{unit}.ipynb")
-        (place / "timestamp.txt").write_text(when, encoding="utf-8")
+        put_submission(self.folder, student, unit, filled(unit, answers), when)
 
     def hand_in_from_work_folder(self, student: str, unit: str) -> None:
         """The file that `make submit` writes, for a solved notebook with a cell of one's own."""
@@ -83,10 +91,8 @@ class Course:
         notebook = filled(unit, solved(unit))
         notebook.cells.insert(5, nbformat.v4.new_code_cell("print('of my own')"))
         nbformat.write(notebook, work / "work" / unit / f"{unit}.ipynb")
-        place = self.folder / "submitted" / student / unit
-        place.mkdir(parents=True)
-        shutil.copy(WorkFolder(work).submit(unit), place / f"{unit}.ipynb")
-        (place / "timestamp.txt").write_text(NOON, encoding="utf-8")
+        handed_in = nbformat.read(WorkFolder(work).submit(unit), as_version=4)
+        put_submission(self.folder, student, unit, handed_in)
 
     def gradebook(self) -> Gradebook:
         return Gradebook(f"sqlite:///{self.folder / 'gradebook.db'}", "efficient_llm_training")

@@ -32,9 +32,6 @@ from autograder.grading.result import SubmissionResult
 from tests.autograder.grading.classes import results_of_a_class, write_results
 from tests.notebooks.filling import ROOT, UNITS, solved
 
-# nbgrader's own use of SQLAlchemy 2.1; the rows come out complete.
-pytestmark = pytest.mark.filterwarnings("ignore:Object of type <Submitted:sqlalchemy.exc.SAWarning")
-
 UNIT = UNITS[0]
 CATALOGUE = next(each for each in catalogue.units() if each.folder == UNIT)
 EXERCISES = [item for item in CATALOGUE.exercises if not item.manual]

@@ -138,8 +138,6 @@ def test_feedback_tells_hints_and_export_has_every_student(course, graded):
     assert float(rows["blank"]["score"]) == 0
 
 
-# nbgrader's own use of SQLAlchemy 2.1; the rows come out complete.
-@pytest.mark.filterwarnings("ignore:Object of type <Submitted:sqlalchemy.exc.SAWarning")
 def test_late_penalty_and_extension(strict_course):
     unit = UNITS[0]
     strict_course.run("generate_assignment", unit)
