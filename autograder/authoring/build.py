@@ -67,7 +67,6 @@ class Build:
         self.dependencies = Dependencies(root)
         self.changed: list[Path] = []
         self.packs = PracticePacks(root, self.dependencies, check_only=check_only)
-        self._present_notebooks: dict[Path, NotebookNode] = {}
 
     def run(self) -> list[Path]:
         """Build the units and give the files that changed (or would, with `check_only`)."""
@@ -116,16 +115,10 @@ class Build:
     def _write_record(self) -> None:
         self._write(self.record_file, json.dumps(self.record, indent=1, sort_keys=True) + "\n")
 
-    def _present(self, path: Path) -> NotebookNode:
-        """A generated notebook as it lies there; not validated, since it is only compared."""
-        if path not in self._present_notebooks:
-            self._present_notebooks[path] = nbformat.v4.reads(path.read_text(encoding="utf-8"))
-        return self._present_notebooks[path]
-
     def _refuse_hand_edits(self, path: Path, notebook: NotebookNode, known: str | None) -> None:
         if self.overwrite or not path.exists():
             return
-        present = self._present(path)
+        present = _present(path)
         if fingerprint(present) == known or _sources(present) == _sources(notebook):
             return
         cells = ", ".join(_differing_cells(present, notebook)) or "its metadata"
@@ -141,7 +134,7 @@ class Build:
     ) -> NotebookNode:
         """The notebook with outputs: the stored ones while the inputs are the same."""
         if entry.get("inputs") == inputs and target.instructor.exists():
-            stored = outputs_of(self._present(target.instructor))
+            stored = outputs_of(_present(target.instructor))
             if len(stored) == len(outputs_of(unit_master.notebook)):
                 return with_outputs(unit_master.notebook, stored)
         if self.check_only:
@@ -171,7 +164,7 @@ class Build:
             self._write(path, change(path.read_text(encoding="utf-8")))
 
     def _write_notebook(self, path: Path, notebook: NotebookNode) -> None:
-        if not path.exists() or self._present(path) != notebook:
+        if not path.exists() or _present(path) != notebook:
             nbformat.validate(notebook)
             self._write(path, f"{nbformat.writes(notebook)}\n")
 
@@ -182,6 +175,12 @@ class Build:
             self.changed.append(path)
         if not self.check_only:
             write_whole(path, text)
+
+
+def _present(path: Path) -> NotebookNode:
+    """A generated notebook as it lies there; not validated, since it is only compared."""
+    notebook: NotebookNode = nbformat.v4.reads(path.read_text(encoding="utf-8"))
+    return notebook
 
 
 def _refuse_what_is_not_python(unit_master: Master) -> None:
