@@ -21,7 +21,6 @@ from pathlib import Path
 exec(compile(Path("{config}").read_text(), "{copy}", "exec"))
 c.Exchange.root = "{exchange}"
 c.CourseDirectory.root = "{course}"
-{more}
 """
 
 
@@ -39,7 +38,7 @@ def put_submission(
 class Course:
     """A course in a folder, its gradebook, and a student's folder beside it."""
 
-    def __init__(self, folder: Path, more_config: str = ""):
+    def __init__(self, folder: Path):
         self.folder, self.student_folder = folder / "course", folder / "student"
         self.exchange = folder / "exchange"
         for place in (self.folder, self.student_folder, self.exchange):
@@ -50,16 +49,15 @@ class Course:
             (self.folder / "grading" / "measured").symlink_to(shared)
         shutil.copytree(ROOT / "solutions", self.folder / "solutions")
         shutil.copy(ROOT / "nbgrader_config.py", self.folder / "course_config.py")
-        self._configure(self.folder, more_config)
-        self._configure(self.student_folder, "")
+        self._configure(self.folder)
+        self._configure(self.student_folder)
 
-    def _configure(self, place: Path, more: str) -> None:
+    def _configure(self, place: Path) -> None:
         text = CONFIG.format(
             config=self.folder / "course_config.py",
             copy=self.folder / "nbgrader_config.py",
             exchange=self.exchange,
             course=place,
-            more=more,
         )
         (place / "nbgrader_config.py").write_text(text, encoding="utf-8")
 
