@@ -112,12 +112,10 @@ def test_one_unit_can_be_built_alone(course, executed):
         Build(course, only="02").run()
 
 
-def test_a_release_is_made_again_only_from_something_new(course, monkeypatch):
-    monkeypatch.setattr("autograder.authoring.release.release", None)
-    assert Build(course).run() == []
+def test_a_release_follows_the_settings_of_nbgrader(course):
     edit(course / "nbgrader_config.py", "not written yet", "still to be written")
-    with pytest.raises(TypeError):
-        Build(course).run()
+    assert release_of(course) in Build(course).run()
+    assert "still to be written" in release_of(course).read_text()
 
 
 @pytest.mark.parametrize("which", [release_of, solved_of])
