@@ -138,7 +138,7 @@ def transaction(root: Path) -> Iterator[Connection]:
             yield book
     except DatabaseError as error:
         raise GradingError(
-            f"{path} cannot be used now ({error.orig}), so nothing was written. Wait for a "
+            f"The gradebook cannot be used now ({error.orig}), so nothing was written. Wait for a "
             "grading run to end, then do it again."
         ) from None
 
