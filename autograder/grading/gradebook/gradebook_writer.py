@@ -19,9 +19,10 @@ from typing import Any
 import nbformat
 from nbconvert.exporters.exporter import ResourcesDict
 from nbformat import NotebookNode
-from nbgrader.api import Grade, Gradebook, MissingEntry
+from nbgrader.api import Base, Grade, Gradebook, MissingEntry
 from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
 from nbgrader.utils import parse_utc
+from sqlalchemy import select
 from sqlalchemy.exc import DatabaseError, OperationalError, SAWarning
 from traitlets.config import Config
 
@@ -77,6 +78,8 @@ class GradebookWriter:
         if not self.gradebook.exists():
             return 0
         with self._open() as book:
+            for table in Base.metadata.sorted_tables:  # an older nbgrader had fewer columns
+                book.db.execute(select(table).limit(0))
             return course_table.release_of(book, unit)
 
     def knows(self, unit: str) -> bool:
