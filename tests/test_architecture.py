@@ -18,7 +18,7 @@ COURSE_UTILS = {
     "traces": set(),
     "instruments": {"configs", "traces"},  # and no formula: a measurement could not disprove it
     "distributed": {"configs", "instruments", "traces"},
-    "reference": {"configs", "distributed", "traces"},
+    "reference": {"configs", "distributed"},
     "planner": {"configs", "formulas", "records"},
     "records": {"traces"},
     "show": {

@@ -1,7 +1,7 @@
 """Published and measured runs as data; each record says where, when and how it was made.
 
 Measured records are JSON files beside this module, written by `python -m tests.gpu.measure`;
-published ones are CSV files, read by `published`.
+published ones are CSV files, read by `published`, `sweeps` and `traces`.
 """
 
 import json

@@ -26,7 +26,8 @@ from course_utils.traces.event import (
     select,
 )
 from course_utils.traces.perfetto import write_perfetto
-from course_utils.traces.reading import read_trace, trace_of
+from course_utils.traces.profiler import trace_of
+from course_utils.traces.reading import read_trace
 from course_utils.traces.table import write_table
 from course_utils.traces.times import (
     busy_seconds,

@@ -2,23 +2,15 @@
 
 import gzip
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from course_utils.traces.chrome import profiled_events
 from course_utils.traces.event import Event
 from course_utils.traces.perfetto import is_from_here, perfetto_events
+from course_utils.traces.profiler import Profiler, trace_of
 from course_utils.traces.table import events_of, table_rows
-
-
-class Profiler(Protocol):
-    """What has a trace to write: a `torch.profiler.profile` that has stopped."""
-
-    def export_chrome_trace(self, path: str) -> object:
-        """Write the trace to a file."""
-
 
 Source = str | Path | Mapping[str, Any] | Profiler
 
@@ -47,15 +39,6 @@ def read_trace(*sources: Source) -> list[Event]:
     if not events:
         raise ValueError("read_trace found no kernel and no operator in the trace")
     return _from_zero(sorted(events, key=lambda event: (event["start_ns"], -event["end_ns"])))
-
-
-def trace_of(profiler: Profiler) -> dict[str, Any]:
-    """The trace of a profiler that has stopped, which writes it once, and only to a file."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "trace.json"
-        profiler.export_chrome_trace(str(path))
-        trace: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return trace
 
 
 def _table_of(source: Source) -> Sequence[str]:

@@ -27,7 +27,7 @@ from autograder.observers.on_ranks import FLOAT64_BYTES
 from autograder.observers.tools import length_of
 from autograder.observers.u09 import dropout, flat, global_mean, ring
 from autograder.observers.u09.dropout import model_of
-from course_utils import traces
+from course_utils.traces import Event as TracedEvent
 from course_utils.traces import exposed_seconds, made
 
 # === u09-global-mean
@@ -535,7 +535,7 @@ def _step(rng: random.Random, number: int) -> list[Event]:
     return rng.sample(events, len(events)) if number % 4 else events
 
 
-def _as_traced(event: Event) -> traces.Event:
+def _as_traced(event: Event) -> TracedEvent:
     kind = "communication" if event["name"] == ALL_REDUCE else "cpu_op"
     times = {"start_ns": event["start_ns"], "end_ns": event["end_ns"]}
     return made(kind=kind, name=event["name"], **times)
