@@ -1,5 +1,6 @@
 """The checks of unit 02: what does your code wait for?"""
 
+import functools
 import itertools
 import math
 import random
@@ -152,11 +153,12 @@ def trace_cases(seed: int) -> list[Case]:
     while kernels still run, copies, rows in any order.
     """
     rng = random.Random(seed)
-    cases = [{"events": _by_hand()}]
+    cases: list[Case] = [{"events": _by_hand()}]
     for window in WINDOWS * 2:
-        cases.append({"events": _drawn(lambda each=window: _window(rng, *each[:3]), window[3])})
+        draw = functools.partial(_window, rng, *window[:3])
+        cases.append({"events": _drawn(draw, window[3])})
     for number in range(12):
-        events = _drawn(lambda: _played(rng), MADE_WAITS)
+        events = _drawn(functools.partial(_played, rng), MADE_WAITS)
         cases.append({"events": rng.sample(events, len(events)) if number % 3 else events})
     return cases
 
@@ -203,7 +205,7 @@ def _window(rng: random.Random, name: str, phase: str, most: int) -> list[Event]
 
 def _moved(event: Event, shift: int) -> Event:
     launch_ns = event["launch_ns"]
-    return event | {  # type: ignore[return-value]
+    return event | {
         "start_ns": event["start_ns"] + shift,
         "end_ns": event["end_ns"] + shift,
         "launch_ns": None if launch_ns is None else launch_ns + shift,
@@ -214,31 +216,31 @@ def _played(rng: random.Random) -> list[Event]:
     """A CPU that loads and launches in turn, and two streams that run what is queued, in order."""
     now, free, events = rng.randint(1, 10**6), {"gpu:7": 0, "gpu:13": 0}, list[Event]()
     latency = rng.randint(30, 90)
+
+    def add(
+        lane: str, kind: str, name: str, start: int, end: int, launch: int | None = None
+    ) -> None:
+        events.append(made(0, lane, kind, name, start, end, launch_ns=launch))
+
     for _ in range(rng.randint(2, 3)):
         begin, load = now, rng.randint(500, 4000)
         for name in rng.sample(LOADERS, rng.randint(1, 2)):  # one may call the other
-            loading = made(lane="cpu", kind="range", name=name, start_ns=now, end_ns=now + load)
-            events.append(loading)
+            add("cpu", "range", name, now, now + load)
         now += load
         for _ in range(rng.randint(4, 8)):
             python, call = rng.choice((10, 40, 600)) + rng.randint(0, 50), rng.randint(5, 20)
-            events.append(made(lane="cpu", kind="cpu_op", name="aten::mm", start_ns=now))
+            add("cpu", "cpu_op", "aten::mm", now, now + python + call)
             now += python
-            events[-1]["end_ns"] = now + call
             lane, kind = rng.choice((*free, "gpu:7")), rng.choice(("kernel", "kernel", "memcpy"))
             start = max(now + latency, free[lane])
             free[lane] = start + rng.randint(20, 900)
-            work = made(lane=lane, kind=kind, start_ns=start, end_ns=free[lane], launch_ns=now)
-            launch = {"lane": "cpu", "kind": "launch", "name": "cudaLaunchKernel"}
-            events += [work, made(**launch, start_ns=now, end_ns=now + call)]
+            add(lane, kind, "gemm", start, free[lane], launch=now)
+            add("cpu", "launch", "cudaLaunchKernel", now, now + call)
             now += call
-        sync = made(lane="cpu", kind="sync", name="cudaStreamSynchronize", start_ns=now)
-        if rng.random() < 0.5:
-            now = max(now, *free.values())
-        events.append(sync | {"end_ns": now + 5})  # type: ignore[arg-type]
-        now += 5
-        step = {"lane": "gpu", "kind": "range", "name": "ProfilerStep#3"}  # drawn by the profiler
-        events.append(made(**step, start_ns=begin, end_ns=now))
+        end = max(now, *free.values()) if rng.random() < 0.5 else now
+        add("cpu", "sync", "cudaStreamSynchronize", now, end + 5)
+        now = end + 5
+        add("gpu", "range", "ProfilerStep#3", begin, now)  # drawn there by the profiler
     return events
 
 

@@ -140,7 +140,7 @@ table = pd.DataFrame(
 table.sort_values("own_us", ascending=False).round().head(8)
 
 # %% [markdown]
-# `total_us` includes the operators that an operator calls; `own_us` does not. `aten::linear` calls `aten::matmul`, and that calls `aten::mm`: one product, three rows. The own time of a range is Python's. By shape you see *which* product is slow. `by_shape.table(sort_by="self_cpu_time_total", row_limit=8)` prints all columns; `profiler.export_chrome_trace("step.json")` writes the time line for [ui.perfetto.dev](https://ui.perfetto.dev).
+# `total_us` includes the operators that an operator calls; `own_us` does not. `aten::linear` calls `aten::matmul`, and that calls `aten::mm`: one product, three rows. The own time of a range is Python's. By shape you see *which* product is slow. `by_shape.table(sort_by="self_device_time_total")` prints all columns, a GPU's too; `profiler.export_chrome_trace("step.json")` writes the time line for [ui.perfetto.dev](https://ui.perfetto.dev).
 #
 # **Guess first.** Prefill runs 128 tokens of each sequence through the model, decode one. How many times longer does prefill take? And what fills decode's time, if not products?
 
@@ -148,10 +148,10 @@ table.sort_values("own_us", ascending=False).round().head(8)
 predict("u02-prefill", None, "times as long as decode")
 
 # %% folded=true tags=["nbval-ignore-output"]
-# Measured: prefill and decode; figure: the quickest of five decode steps on its time line
+# Measured: prefill and decode; figure: the quickest of ten decode steps on its time line
 ratio = fastest_seconds(prefill, num_runs=3) / fastest_seconds(decode, num_runs=3)
 display(compare("u02-prefill", "times as long as decode", measured=ratio))
-steps = (select(read_trace(profile(decode).trace), kind="cpu_op") for _ in range(5))
+steps = (select(read_trace(profile(decode).trace), kind="cpu_op") for _ in range(10))
 quickest = min(steps, key=span_seconds)
 trace_lanes(quickest, "One decode step: what an operator calls stands below it.")
 
@@ -207,13 +207,13 @@ display(compare("u02-busy", "% of the time", measured=busy_ns / 1e7 / span_secon
 trace_lanes(bert, "bert-small on an H100 (TraceLens, MIT): what does the lowest lane wait for?")
 
 # %% [markdown]
-# An **event** is a dictionary, its moments whole nanoseconds. `select(events, kind=GPU_WORK)` picks what ran on the GPU: kernels, copies, communication.
+# An **event** of a trace is a dictionary, in whole nanoseconds. `select(events, kind=GPU_WORK)` picks what ran on the GPU: kernels, copies, communication.
 
 # %% tags=["nbval-check-output"]
 bert_work[0]
 
 # %% What does the GPU wait for? [markdown] exercise="u02-waits" points=3 minutes=14 difficulty=3 importance=5
-# **Write** `gpu_waits`: where one GPU's time goes, from the start of its first event to the end of its last. Times are in nanoseconds; each key is worth a quarter of the points.
+# **Write** `gpu_waits`: where one GPU's time goes, from the start of its first event to the end of its last. In nanoseconds; each key is worth a quarter.
 #
 # - `"busy"`: something runs, on any of its streams.
 # - An event is **queued** from `launch_ns` to `start_ns`. (`None`: not recorded; take it as launched when it starts.)
@@ -641,7 +641,7 @@ compare(
 )
 
 # %% [markdown]
-# 59 ms with launches, 11.8 in a graph, 2.3 fused: a graph removes waiting, fusing removes work, since each of the sixteen kernels writes what the next one reads.
+# 59 ms with a profiler's launches, 11.8 in a graph, 2.3 fused: a graph removes waiting, fusing removes work. Each of the sixteen kernels wrote what the next one reads.
 
 # %% [markdown]
 # ## Repair a loop
