@@ -5,9 +5,8 @@ import torch
 
 from course_utils import colours
 from course_utils.instruments import TwoLevelMemory
-from course_utils.reference.tiled_attention import flash_forward
+from course_utils.reference.tiled_attention import flash_forward, flash_forward_keys_outer
 from course_utils.show import blocks_and_traffic, tile_walk
-from tests.course_utils.reference.keys_outer import flash_forward_keys_outer
 from tests.course_utils.show.texts import overlapping_texts
 
 
