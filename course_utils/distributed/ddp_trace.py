@@ -61,8 +61,10 @@ def _step(
     comm.barrier()
     with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiler:
         step()
-    events = outermost(select(read_trace(profiler), kind=("cpu_op", "communication")))
-    return events, [int(each) for each in log["rebuilt_bucket_sizes"].split(", ")]
+    events = select(read_trace(profiler), kind=("cpu_op", "communication"))
+    kept = [*outermost(events), *select(events, name=HAND_OVER)]
+    kept.sort(key=lambda event: event["start_ns"])
+    return kept, [int(each) for each in log["rebuilt_bucket_sizes"].split(", ")]
 
 
 def about(date: str, versions: Mapping[str, str], buckets: Sequence[int]) -> list[str]:

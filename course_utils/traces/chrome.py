@@ -135,5 +135,5 @@ def _bytes(entry: Entry) -> int:
         return int(elements) * BYTES_OF.get(str(arguments["dtype"]).lower(), 0)
     if entry["name"] in WITH_A_WHOLE_MESSAGE and "Input Dims" in arguments:
         kind = arguments["Input type"][0].removeprefix("c10::").lower()
-        return BYTES_OF.get(kind, 0) * math.prod(arguments["Input Dims"][0])
+        return BYTES_OF.get(kind, 0) * int(math.prod(arguments["Input Dims"][0]))
     return 0

@@ -76,7 +76,7 @@ def made(  # noqa: PLR0913, PLR0917
     )
 
 
-def select(
+def select(  # noqa: PLR0913
     events: Iterable[Event],
     *,
     rank: int | Collection[int] | None = None,

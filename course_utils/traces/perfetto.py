@@ -12,7 +12,7 @@ from typing import Any
 from course_utils.traces.event import Event, made
 from course_utils.traces.table import ns_of
 
-MADE_BY = "course_utils.traces"
+MADE_BY = "traces of the course"
 
 
 def write_perfetto(events: Iterable[Event], path: str | Path) -> None:

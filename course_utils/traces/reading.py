@@ -2,23 +2,15 @@
 
 import gzip
 import json
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from course_utils.traces.chrome import profiled_events
 from course_utils.traces.event import Event
 from course_utils.traces.perfetto import is_from_here, perfetto_events
+from course_utils.traces.profiler import Profiler, trace_of
 from course_utils.traces.table import events_of, table_rows
-
-
-class Profiler(Protocol):
-    """What has a trace to write: a `torch.profiler.profile` that has stopped."""
-
-    def export_chrome_trace(self, path: str) -> object:
-        """Write the trace to a file."""
-
 
 Source = str | Path | Mapping[str, Any] | Profiler
 
@@ -31,14 +23,15 @@ def read_trace(*sources: Source) -> list[Event]:
     Args:
         sources: One, or one for each rank: a table's path (``.csv``), that of a trace in Chrome's
             format (``.json`` or ``.json.gz``), the trace itself as `profile` of the course has it,
-            or a `torch.profiler.profile` that has stopped.
+            a `torch.profiler.profile` that has stopped, or a row with a ``table``, as
+            `tests.gpu.measure` records it.
 
     Raises:
         ValueError: If one is no trace, or has no event that is known.
     """
-    tables = [each for each in sources if isinstance(each, str | Path) and _is_table(each)]
+    tables = [lines for source in sources if (lines := _table_of(source))]
     if tables:
-        return [event for each in tables for event in _table_events(Path(each))]
+        return [event for lines in tables for event in events_of(table_rows(lines))]
     traces = [_trace(source) for source in sources]
     if all(map(is_from_here, traces)):
         return [event for trace in traces for event in perfetto_events(trace)]
@@ -48,21 +41,12 @@ def read_trace(*sources: Source) -> list[Event]:
     return _from_zero(sorted(events, key=lambda event: (event["start_ns"], -event["end_ns"])))
 
 
-def trace_of(profiler: Profiler) -> dict[str, Any]:
-    """The trace of a profiler that has stopped, which writes it once, and only to a file."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "trace.json"
-        profiler.export_chrome_trace(str(path))
-        trace: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return trace
-
-
-def _is_table(path: str | Path) -> bool:
-    return Path(path).suffix == ".csv"
-
-
-def _table_events(path: Path) -> list[Event]:
-    return events_of(table_rows(path.read_text(encoding="utf-8").splitlines()))
+def _table_of(source: Source) -> Sequence[str]:
+    """The lines of a table; none if it is a trace."""
+    if isinstance(source, str | Path) and Path(source).suffix == ".csv":
+        return Path(source).read_text(encoding="utf-8").splitlines()
+    lines: Sequence[str] = source.get("table", ()) if isinstance(source, Mapping) else ()
+    return lines
 
 
 def _trace(source: Source) -> Mapping[str, Any]:

@@ -5,6 +5,7 @@ with as many digits as the source has; what is not recorded is empty.
 """
 
 import csv
+import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -33,6 +34,15 @@ def events_of(rows: Iterable[Mapping[str, str]]) -> list[Event]:
     return [_event(row) for row in rows]
 
 
+def table_lines(events: Iterable[Event]) -> list[str]:
+    """The lines of a table without comments: names of the columns, and each event."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows(_row(event) for event in events)
+    return text.getvalue().splitlines()
+
+
 def write_table(events: Iterable[Event], path: str | Path, about: Sequence[str]) -> None:
     """Write events as a table.
 
@@ -41,11 +51,8 @@ def write_table(events: Iterable[Event], path: str | Path, about: Sequence[str])
         path: Of a CSV file.
         about: Comment lines without their ``#``: what ran, source, licence, units, what was cut.
     """
-    with Path(path).open("w", newline="", encoding="utf-8") as file:
-        file.writelines(f"# {line}\n" for line in about)
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows(_row(event) for event in events)
+    lines = [*(f"# {line}" for line in about), *table_lines(events)]
+    Path(path).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def ns_of(microseconds: float | str) -> int:

@@ -41,8 +41,8 @@ def idle_spans(events: Iterable[Event]) -> list[Span]:
     Raises:
         ValueError: If they are of several ranks.
     """
-    busy = _union(events)
-    return difference([(busy[0][0], busy[-1][1])], busy) if busy else []
+    found = list(events)
+    return difference(_span(found), _union(found))
 
 
 def exposed_seconds(events: Iterable[Event]) -> float:

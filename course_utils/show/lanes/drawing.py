@@ -21,12 +21,12 @@ from course_utils.show.picture import text_on
 from course_utils.traces import COMPUTE, Event
 from course_utils.traces.perfetto import lanes_of
 
-WIDTH, LEFT, TOP = 980, 118, 26  # pixels: of all, of the names, of the legend
+WIDTH, LEFT, TOP = 980, 134, 26  # pixels: of all, of the names, of the legend
 ROW, BAR, AXIS = 18, 14, 34  # of a row, of its bars, of the axis below
 MAX_DEPTH = 3  # rows of a lane; what runs deeper is not drawn
 WIDE, BETWEEN = 2.0, 0.3  # narrower bars share their pixels; what parts two that touch
 SHADES = 5  # of a pixel, by how much of its time was busy
-LETTER, MIN_LETTERS = 5.6, 4  # width of a letter on a bar, and the fewest that are written
+LETTER, MIN_LETTERS = 6.2, 4  # width of a letter on a bar, and the fewest that are written
 UNITS = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
 
 
@@ -118,7 +118,8 @@ class Lanes:
         name, events = self.rows[max(0, min(row, len(self.rows) - 1))]
         if not events:
             return f"{name}: nothing"
-        return in_words(min(events, key=lambda e: max(e["start_ns"] - moment, moment - e["end_ns"])))
+        away = [max(e["start_ns"] - moment, moment - e["end_ns"]) for e in events]
+        return in_words(events[away.index(min(away))])
 
 
 def in_words(event: Event) -> str:

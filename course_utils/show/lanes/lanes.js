@@ -1,11 +1,12 @@
 // The page's side of lanes: Python draws what is in view, this moves the view.
 const ZOOM = 0.5, STEP = 0.25, MIN_NS = 100;
-const BUTTONS = { "＋": "+", "−": "-", "◀": "ArrowLeft", "▶": "ArrowRight", "all": "0" };
+const BUTTONS = [["＋", "+", "zoom in"], ["−", "-", "zoom out"], ["◀", "ArrowLeft", "earlier"],
+  ["▶", "ArrowRight", "later"], ["all", "0", "show all"]];
 
 function render({ model, el }) {
   el.classList.add("trace-lanes");
-  el.innerHTML = `<div class="tl-picture" tabindex="0"></div><p>${Object.keys(BUTTONS).map((text) =>
-    `<button data-key="${BUTTONS[text]}" aria-label="${BUTTONS[text]}">${text}</button>`).join(" ")}
+  el.innerHTML = `<div class="tl-picture" tabindex="0"></div><p>${BUTTONS.map(([text, key, name]) =>
+    `<button data-key="${key}" aria-label="${name}">${text}</button>`).join(" ")}
     <span class="tl-facts" role="status"></span></p>`;
   const [picture, facts] = [el.querySelector(".tl-picture"), el.querySelector(".tl-facts")];
   let grabbed = null;
