@@ -86,7 +86,7 @@ def test_fixes_for_the_recorded_error():
     run = {"num_layers": 32, "num_checkpointed": 16, "num_chunks": 8, "step": 1}
     left = {
         "expandable": 671815680,
-        "half_batch": 17507895808,
+        "half_batch": 17507827840,
         "checkpoint_all": 22400991488,
         "chunked_loss": 7180779520,
     }
