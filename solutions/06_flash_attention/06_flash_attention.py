@@ -580,7 +580,7 @@ cases = {(name[:4], seq): (name, seq) for name in gpus for seq in (512, 2048, 81
 pd.DataFrame({key: beside_recorded(*case) for key, case in cases.items()}).T.round(2)
 
 # %% [markdown]
-# With the cache both could reach their peak: products bind, not bandwidth. (The A100 never reached either bound, and told nobody.) The rest has other causes: exponentials, maxima and sums are no products, and a short sequence streams few keys past a tile of queries, so that much of its time goes into beginning and ending.
+# With the cache products bind, and hardly ever bandwidth. (The A100 reaches neither bound: it could not have told us.) The rest has other causes: exponentials, maxima and sums are no products, and a short sequence streams few keys past a tile of queries, so that much of its time goes into beginning and ending.
 
 # %% [markdown]
 # ## Tiles above the diagonal
