@@ -37,6 +37,7 @@ from course_utils.show.plan import errors_by_size, plans_side_by_side, rates_ove
 from course_utils.show.plots import computed_and_measured, same_bytes_two_numbers
 from course_utils.show.progress_bar import with_progress
 from course_utils.show.recomputation import memory_against_flops, recomputation_over_length
+from course_utils.show.recorded_memory import recorded_timelines
 from course_utils.show.ring import ring_steps
 from course_utils.show.roofline import device_roof, rooflines, steps_on_roofline
 from course_utils.show.segments import live_tensors
