@@ -1433,22 +1433,7 @@ try_it(ddp_buckets, [48, 96, 64], [2, 1, 0], 40, 100, True)
 # Against PyTorch's own functions: arrival in any order, limits met exactly, unused parameters looked for or not.
 
 # %% [markdown]
-# **Compare with** the log of a real DDP, on two processes:
-
-# %% folded=true tags=["demonstration", "nbval-check-output"]
-# Measured: what DDP logs of its buckets, beside your prediction (some 10 seconds)
-ddp_buckets_of = answer("u09-ddp-buckets", ddp_buckets)
-logs = {flag: run_ranks(logged_buckets, 2, (256, 512, 768, 512), flag)[0] for flag in (False, True)}
-for finds_unused, log in logs.items():
-    predicted = ddp_buckets_of(
-        log["parameter_bytes"], log["arrival"], 2**20, 25 * 2**20, finds_unused
-    )
-    print(f"find_unused_parameters={finds_unused}")
-    for step, mine in zip(("first_step", "later_steps"), predicted, strict=True):
-        print(f"  {step}: predicted {mine}, DDP's log {log[step]}")
-
-# %% [markdown]
-# And ResNet-50 on two A100s (`a100x2_resnet50_ddp_buckets`, MIT). Why has the first bucket 8.2 MB?
+# **Compare with** ResNet-50 on two A100s (`a100x2_resnet50_ddp_buckets`, MIT). Why has the first bucket 8.2 MB?
 
 
 # %% folded=true tags=["nbval-check-output"]
@@ -1464,12 +1449,27 @@ def parameter_bytes_of_resnet():
     return [4 * prod(shape) for shape in [*shapes, (1000, inputs), (1000,)]]
 
 
+ddp_buckets_of = answer("u09-ddp-buckets", ddp_buckets)
 resnet = parameter_bytes_of_resnet()
 backwards = list(reversed(range(len(resnet))))
 print("predicted", ddp_buckets_of(resnet, backwards, 2**20, 25 * 2**20, False)[1])
 sent_by_ddp = select(recorded_trace("a100x2_resnet50_ddp_buckets"), name="*AllReduce*")
 print("recorded ", [each["bytes"] for each in sent_by_ddp])
 print(f"the last two parameters: {resnet[-1]:,} and {resnet[-2]:,} bytes")
+
+# %% [markdown]
+# And with the log of a real DDP, on two processes:
+
+# %% folded=true tags=["demonstration", "nbval-check-output"]
+# Measured: what DDP logs of its buckets, beside your prediction (some 10 seconds)
+logs = {flag: run_ranks(logged_buckets, 2, (256, 512, 768, 512), flag)[0] for flag in (False, True)}
+for finds_unused, log in logs.items():
+    predicted = ddp_buckets_of(
+        log["parameter_bytes"], log["arrival"], 2**20, 25 * 2**20, finds_unused
+    )
+    print(f"find_unused_parameters={finds_unused}")
+    for step, mine in zip(("first_step", "later_steps"), predicted, strict=True):
+        print(f"  {step}: predicted {mine}, DDP's log {log[step]}")
 
 # %% [markdown]
 # A real step on two processes, recorded by the course:

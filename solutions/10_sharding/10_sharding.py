@@ -493,7 +493,7 @@ columns = ["waiting", "prefetching", "compute", "exposed"]
 # %%
 predict("u10-ahead", None, "ms")
 
-# %% folded=true tags=["nbval-check-output"]
+# %% folded=true tags=["demonstration", "nbval-check-output"]
 # Measured: FSDP with gathers some layers ahead, on two A100s
 fsdp_runs = {row["run"]: row for row in recorded_rows("fsdp_ddp_a100x2")}
 ddp_row = fsdp_runs["DDP + AdamW"]
