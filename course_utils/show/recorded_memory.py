@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from course_utils import colours
-from course_utils.show.memory_over_time import format_bytes
+from course_utils.quantities import format_bytes
 from course_utils.show.picture import Picture, axes_beside
 
 GIB, MIB, MILLISECONDS = 2**30, 2**20, 1000
