@@ -125,7 +125,7 @@ def _first_wrong(case: Case, observed: Plain, right: Plain) -> tuple[str, float]
     num_bytes, _ = case["costs"][key]
     memory = case["machine"]["memory_bytes"]
     if num_bytes > memory:
-        return "percent_too_large", round(100 * (num_bytes / memory - 1), 3)
+        return "percent_too_large", 100 * (num_bytes / memory - 1)
     slower = 100 * (right["seconds"][key] / right["best"] - 1)
     if slower > ALLOWED_PERCENT[case["scenario"]]:
         return "percent_slower", round(slower, 3)
