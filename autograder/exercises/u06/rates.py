@@ -64,15 +64,17 @@ def _made(rng: random.Random, number: int) -> Case:
     tiles = rng.randint(2, 12)
     seq = block * tiles - (rng.randint(1, block - 1) if number % 2 else 0)
     processors = (rng.randint(2, 200), 10_000)[number % 8 == 7]
-    if kind == 1:  # the last head in flight has only begun
-        group = 1
-        processors = tiles * rng.randint(1, kv_heads - 1) + rng.randint(1, tiles - 1)
+    fastest = 10**12
+    if kind == 1:  # the last head in flight has only begun, and bytes take the time
+        group, fastest = (1, 4)[number % 2], 10**16
+        begun = group * rng.randint(1, kv_heads - 1)
+        processors = tiles * begun + rng.randint(1, tiles - 1)
     heads = (rng.randint(1, 3), kv_heads * group, kv_heads)
     shape = named(SHAPE_NAMES, (*heads, seq, rng.choice((16, 32, 64))))
     need = kv_in_flight(shape, block, processors) * kv_bytes(shape)
     half, small = rng.randint(need // 2 + 1, need), rng.randint(need // 9, need // 2)
     cache = (need, need - 1, half, small)[kind]
-    rates = (10**6 * rng.randint(10**4, 10**6), 10**6 * rng.randint(10, 10**4))
+    rates = (rng.randint(fastest // 100, fastest), 10**6 * rng.randint(10, 10**4))
     return named(L2_NAMES, (shape, block, named(GPU_NAMES, (*rates, cache, processors))))
 
 

@@ -49,10 +49,16 @@ FEATURES = {
         "the cache holds what is in flight": lambda case: _fits(case) and not _all_fit(case),
         "the cache does not": lambda case: not _fits(case),
         "just so": lambda case: _needed(case) == case["gpu"]["l2_bytes"],
-        "a head that has only begun decides": lambda case: (
-            not _fits(case)
+        "a head that has only begun decides, and bytes take the time": lambda case: (
+            walked(**case)["l2_rate"] < case["gpu"]["peak"]
+            and not _fits(case)
             and _needed(case) - kv_bytes(case["shape"]) < case["gpu"]["l2_bytes"]
             and case["gpu"]["processors"] % -(-case["shape"]["seq"] // case["block_q"])
+        ),
+        "the first head of a group decides": lambda case: (
+            case["shape"]["heads"] > case["shape"]["kv_heads"]
+            and walked(**case)["l2_rate"] < case["gpu"]["peak"]
+            and _needed(case) - 1 == case["gpu"]["l2_bytes"]
         ),
         "shared keys": lambda case: case["shape"]["heads"] > case["shape"]["kv_heads"],
         "several sequences": lambda case: case["shape"]["batch"] > 1,
