@@ -1458,7 +1458,7 @@ print("recorded ", [each["bytes"] for each in sent_by_ddp])
 print(f"the last two parameters: {resnet[-1]:,} and {resnet[-2]:,} bytes")
 
 # %% [markdown]
-# And with the log of a real DDP, on two processes:
+# And with the log of DDP on two processes:
 
 # %% folded=true tags=["demonstration", "nbval-check-output"]
 # Measured: what DDP logs of its buckets, beside your prediction (some 10 seconds)
