@@ -218,29 +218,29 @@ def _played(rng: random.Random) -> list[Event]:
     latency = rng.randint(30, 90)
 
     def add(
-        lane: str, kind: str, name: str, start: int, end: int, launch: int | None = None
+        lane: str, kind: str, name: str, span_ns: tuple[int, int], launch_ns: int | None = None
     ) -> None:
-        events.append(made(0, lane, kind, name, start, end, launch_ns=launch))
+        events.append(made(0, lane, kind, name, *span_ns, launch_ns=launch_ns))
 
     for _ in range(rng.randint(2, 3)):
         begin, load = now, rng.randint(500, 4000)
         for name in rng.sample(LOADERS, rng.randint(1, 2)):  # one may call the other
-            add("cpu", "range", name, now, now + load)
+            add("cpu", "range", name, (now, now + load))
         now += load
         for _ in range(rng.randint(4, 8)):
             python, call = rng.choice((10, 40, 600)) + rng.randint(0, 50), rng.randint(5, 20)
-            add("cpu", "cpu_op", "aten::mm", now, now + python + call)
+            add("cpu", "cpu_op", "aten::mm", (now, now + python + call))
             now += python
             lane, kind = rng.choice((*free, "gpu:7")), rng.choice(("kernel", "kernel", "memcpy"))
             start = max(now + latency, free[lane])
             free[lane] = start + rng.randint(20, 900)
-            add(lane, kind, "gemm", start, free[lane], launch=now)
-            add("cpu", "launch", "cudaLaunchKernel", now, now + call)
+            add(lane, kind, "gemm", (start, free[lane]), now)
+            add("cpu", "launch", "cudaLaunchKernel", (now, now + call))
             now += call
         end = max(now, *free.values()) if rng.random() < 0.5 else now
-        add("cpu", "sync", "cudaStreamSynchronize", now, end + 5)
+        add("cpu", "sync", "cudaStreamSynchronize", (now, end + 5))
         now = end + 5
-        add("gpu", "range", "ProfilerStep#3", begin, now)  # drawn there by the profiler
+        add("gpu", "range", "ProfilerStep#3", (begin, now))  # drawn there by the profiler
     return events
 
 
