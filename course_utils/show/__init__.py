@@ -45,5 +45,6 @@ from course_utils.show.serving import (
     paged_blocks,
     rates_over_batch,
 )
+from course_utils.show.serving_rates import speed_of_each
 from course_utils.show.sharding import kept_and_sent
 from course_utils.show.try_call import try_it
