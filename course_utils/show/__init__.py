@@ -2,6 +2,7 @@
 
 from course_utils.show.allocator import allocator_levels
 from course_utils.show.attention_tiles import blocks_and_traffic, tile_walk
+from course_utils.show.bandwidth import bandwidth_over_nodes
 from course_utils.show.batch_size import (
     batch_plan,
     batch_schedule,
