@@ -17,6 +17,7 @@ from course_utils.show.data_parallel import (
     step_over_bucket_bytes,
     tokens_per_second_over_devices,
 )
+from course_utils.show.expert_chunks import hidden_by_phase
 from course_utils.show.explorer import Choice, explorer
 from course_utils.show.flops import flop_shares, shares_over_length
 from course_utils.show.gradients import gradient_exponents
