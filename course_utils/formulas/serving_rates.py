@@ -18,7 +18,7 @@ def attention_seconds(rows: Sequence[Sequence[float]], conversations: int) -> fl
         rows: ``[conversations, seconds]``, going up from 1 conversation.
         conversations: From 1 to those of the last row.
     """
-    above = bisect_left(rows, conversations, key=lambda row: row[0])
+    above = bisect_left([count for count, _ in rows], conversations)
     high, last = rows[above]
     if high == conversations:
         return last

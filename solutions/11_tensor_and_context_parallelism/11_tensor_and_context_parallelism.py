@@ -272,7 +272,7 @@ table = {
     for t, run in layers.items()
 }
 display(pd.DataFrame(table, ["ms", "of it exchange", "efficiency"]).T.round(3))
-compare("u11-calls", "all-reduces", measured=len(layers[8].communications()))
+display(compare("u11-calls", "all-reduces", measured=len(layers[8].communications())))
 compare("u11-two-nodes", "ms", measured=round(milliseconds[16], 3))
 
 # %% folded=true
@@ -334,7 +334,7 @@ across = {
     for row in rows_of_sweep("playbook_bandwidth")
     if row["collective"] == "all_reduce"
 }
-compare("u11-eight-nodes", "GB/s", measured=float(across[8]["line_gb_s"]))
+display(compare("u11-eight-nodes", "GB/s", measured=float(across[8]["line_gb_s"])))
 adapters = Link(latency_seconds=10e-6, bandwidth_bytes_per_second=8 * 50e9)
 of_four = 4 * Network(inside=adapters).seconds("all_reduce", 8192 * 4096 * 2, range(16))
 print(f"Our four all-reduces, sixteen devices, eight adapters: {1e3 * of_four:.1f} ms")

@@ -341,10 +341,10 @@ parts["GB read"] = pd.Series(read) / 1e9
 parts["at the peak, ms"] = 1e3 * pd.Series(read) / peak
 parts["share of the peak, %"] = 100 * parts["at the peak, ms"] / parts["measured, ms"]
 display(parts.round(1).astype(object).where(parts.notna(), ""))
-at_peak, measured = 1e3 * sum(read.values()) / peak, 1e3 * span_seconds(kernels)
-compare("u13-step-ms", "ms", computed=round(at_peak, 1), measured=round(measured, 2))
 each_gap = 1e6 * took["gaps between kernels"] / (len(kernels) - 1)
 print(f"{len(kernels)} kernels, {each_gap:.1f} µs between two of them")
+at_peak, measured = 1e3 * sum(read.values()) / peak, 1e3 * span_seconds(kernels)
+compare("u13-step-ms", "ms", computed=round(at_peak, 1), measured=round(measured, 2))
 
 # %% [markdown]
 # The gap has three parts. Products and attention read at half of the peak. Norms, rotary positions and copies take 1.9 ms, and read next to nothing of weights or caches. And even a graph leaves a microsecond between kernels: 556 times.
@@ -392,6 +392,12 @@ try_it(serve, [[1, 0.001], [3, 0.002], [5, 0.005]], 2, 0.003, 9, 90)
 
 # %% check="u13-served"
 # Rows of A100, H100 and B200 with 8 heads of keys and with 1, and made ones; speed, memory or rows end it.
+
+# %% [markdown]
+# <details><summary>Hint: where do I begin?</summary>
+#
+# How long is a step with $n$ conversations, and how long may it be? Which $n$ are there to try?
+# </details>
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: Llama-3-8B on one H100, from rates recorded by NVIDIA (aiconfigurator, Apache-2.0)
