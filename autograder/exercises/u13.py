@@ -1,8 +1,9 @@
 """The checks of unit 13: serve it."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
+from itertools import pairwise
 from math import comb
 from string import ascii_lowercase
 from typing import Any
@@ -19,7 +20,10 @@ from autograder.observers.u13 import accept, cached_step, latent_step, paged
 from autograder.observers.u13.latent_step import SIZES
 from autograder.observers.u13.paged_scripts import random_script
 from course_utils.instruments import fake_tensors
+from course_utils.records import decode_rates
 from course_utils.reference.layers import GroupedAttention, MultiHeadLatentAttention
+
+Rows = list[list[float]]
 
 # === u13-cache-bytes
 # The bytes of a cache, against what the layers of a real model must keep.
@@ -165,6 +169,125 @@ def measured_cached_step(**case: Any) -> dict[str, Any]:
     token = 2 * k_new.numel() * ELEMENT_BYTES
     moved = {"read_bytes": (length + 1) * token, "written_bytes": token}
     return right | moved
+
+
+# === u13-served
+# How many conversations are fast enough, against exact fractions, one segment after another.
+
+
+SERVED_NAMES = ("attention", "num_layers", "other_seconds", "room", "slowest")
+SERVED_WORKED = [[1, 0.001], [3, 0.002], [5, 0.005]]
+KEY_HEADS = (8, 1)
+LEAST_CONTEXT, FEWEST_ROWS = 256, 4
+SPEED, ROOM, LAST_ROW, TOO_SLOW = "speed", "room", "last row", "too slow"
+LIMITS = (SPEED, SPEED, ROOM, SPEED, LAST_ROW, SPEED, TOO_SLOW)
+CLEARLY = Fraction(1, 10**6)  # the speed that is asked for lies so far from every speed that occurs
+
+
+def served_cases(seed: int) -> list[Case]:
+    """Measured rows of three devices, some left out; then made ones; each limit in turn."""
+    rng = random.Random(seed)
+    cases: list[Case] = [named(SERVED_NAMES, (SERVED_WORKED, 2, 0.003, 9, 90))]
+    for rows_of in (_measured_attention, _made_attention):
+        cases += [_served_case(rng, rows_of, LIMITS[number % len(LIMITS)]) for number in range(14)]
+    return cases
+
+
+def _measured_attention(rng: random.Random) -> Rows:
+    """Rows of a device at one context, from 1 conversation, some later ones left out."""
+    hardware, heads = rng.choice(tuple(decode_rates.NAMES)), rng.choice(KEY_HEADS)
+    contexts = decode_rates.measured_contexts(hardware, heads)
+    context = rng.choice([each for each in contexts if each >= LEAST_CONTEXT])
+    first, *others = decode_rates.attention_rows(hardware, heads, context)
+    if len(others) < FEWEST_ROWS:
+        return _measured_attention(rng)
+    return [first, *sorted(rng.sample(others, rng.randint(FEWEST_ROWS - 1, len(others) - 1)))]
+
+
+def _made_attention(rng: random.Random) -> Rows:
+    """Rows of any counts, of which one can be as quick as the one before."""
+    counts = [1, *sorted(rng.sample(range(3, 120), rng.randint(3, 6)))]
+    seconds = [rng.uniform(1e-5, 4e-5)]
+    for low, high in pairwise(counts):
+        seconds.append(seconds[-1] + (high - low) * rng.choice((0, 2e-6, 5e-6, 8e-6)))
+    return [[count, round(each, 8)] for count, each in zip(counts, seconds, strict=True)]
+
+
+def _served_case(rng: random.Random, rows_of: Callable[[random.Random], Rows], limit: str) -> Case:
+    """A case of which one limit holds: speed, room, what was measured, or too slow at all."""
+    while True:
+        rows, layers = rows_of(rng), rng.randint(12, 80)
+        others = round(rng.uniform(0.5, 12) * 1e-3, 6)
+        last = int(rows[-1][0])
+        room = rng.randint(2, last - 1) if limit == ROOM else last + rng.randint(1, 300)
+        if limit == LAST_ROW:
+            room = last + rng.randint(20, 300)
+        steps = _steps(rows, layers, others)
+        number = {SPEED: rng.randint(2, last - 1), TOO_SLOW: 1}.get(limit, min(room, last))
+        fastest = float(1 / steps[number])
+        slowest = round(fastest * {TOO_SLOW: 1.2}.get(limit, rng.uniform(0.96, 0.999)), 1)
+        case = named(SERVED_NAMES, (rows, layers, others, room, slowest))
+        if slowest > 1 and _limit_of(case, steps) == limit and _is_clear(steps, slowest):
+            return case
+
+
+def _steps(rows: Rows, num_layers: int, other_seconds: float) -> dict[int, Fraction]:
+    """Exact seconds of a step by conversations, on each segment from its first row to its last."""
+    found = {}
+    for (low, first), (high, last) in pairwise(rows):
+        slope = (Fraction(last) - Fraction(first)) / int(high - low)
+        for more in range(int(high - low) + 1):
+            attention = Fraction(first) + slope * more
+            found[int(low) + more] = Fraction(other_seconds) + num_layers * attention
+    return found
+
+
+def _limit_of(case: Case, steps: dict[int, Fraction]) -> str:
+    """What keeps the case from more conversations; nothing that only one row decides."""
+    most, last = _most(case, steps), max(steps)
+    if most == 0:
+        return TOO_SLOW
+    if most == case["room"]:
+        return ROOM
+    if most == last:
+        return LAST_ROW
+    measured = {int(count) for count, _ in case["attention"]}
+    return SPEED if most not in measured else ""
+
+
+def _most(case: Case, steps: dict[int, Fraction]) -> int:
+    fitting = (count for count in steps if count <= case["room"])
+    quick = (count for count in fitting if steps[count] * Fraction(case["slowest"]) <= 1)
+    return max(quick, default=0)
+
+
+def _is_clear(steps: dict[int, Fraction], slowest: float) -> bool:
+    return all(abs(step * Fraction(slowest) - 1) > CLEARLY for step in steps.values())
+
+
+@declares_check(
+    "u13-served",
+    served_cases,
+    relative_tolerance=PROMISED,
+    labels={
+        "most": "conversations",
+        "each": "tokens per second of each",
+        "all": "tokens per second of all",
+    },
+    fallback="course_utils.formulas.serving_rates.serve",
+    give_away=("course_utils.formulas.serving_rates",),
+)
+def walked(**case: Any) -> dict[str, float]:
+    """The largest number of those that are fast enough, of all that fit and were measured."""
+    steps = _steps(case["attention"], case["num_layers"], case["other_seconds"])
+    most = _most(case, steps)
+    if most == 0:
+        return {"most": 0, "each": 0.0, "all": 0.0}
+    return {
+        "most": most,
+        "each": float(1 / steps[most]),
+        "all": float(most / steps[most]),
+    }
 
 
 # === u13-latent-step

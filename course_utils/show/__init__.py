@@ -2,6 +2,7 @@
 
 from course_utils.show.allocator import allocator_levels
 from course_utils.show.attention_tiles import blocks_and_traffic, tile_walk
+from course_utils.show.bandwidth import bandwidth_over_nodes
 from course_utils.show.batch_size import (
     batch_plan,
     batch_schedule,
@@ -17,6 +18,7 @@ from course_utils.show.data_parallel import (
     step_over_bucket_bytes,
     tokens_per_second_over_devices,
 )
+from course_utils.show.expert_chunks import hidden_by_phase
 from course_utils.show.explorer import Choice, explorer
 from course_utils.show.flops import flop_shares, shares_over_length
 from course_utils.show.gradients import gradient_exponents
@@ -47,5 +49,6 @@ from course_utils.show.serving import (
     paged_blocks,
     rates_over_batch,
 )
+from course_utils.show.serving_rates import speed_of_each
 from course_utils.show.sharding import kept_and_sent
 from course_utils.show.try_call import try_it

@@ -51,13 +51,24 @@ from autograder import answer, check, compare, plan, predict, progress
 from course_utils.configs import preset
 from course_utils.distributed import Comm, Link, Network, NullComm, VirtualCluster, run_ranks
 from course_utils.instruments import count_saved_bytes
+from course_utils.records.sweeps import rows as rows_of_sweep
+from course_utils.records.traces import recorded_rows, recorded_trace
 from course_utils.reference.attention import attend
 from course_utils.reference.context_parallel import attend_pieces
 from course_utils.reference.online_softmax import merge
 from course_utils.reference.tensor_parallel import gather_and_scatter
-from course_utils.show import Choice, cluster_timelines, explorer, layer_explorer, try_it
+from course_utils.show import (
+    Choice,
+    bandwidth_over_nodes,
+    cluster_timelines,
+    explorer,
+    layer_explorer,
+    trace_lanes,
+    try_it,
+)
 from course_utils.show.context_parallel import shared_triangle
 from course_utils.show.tensor_parallel import layer_over_ranks
+from course_utils.traces import matched, select, transfer_seconds, waiting_seconds
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()
@@ -261,7 +272,7 @@ table = {
     for t, run in layers.items()
 }
 display(pd.DataFrame(table, ["ms", "of it exchange", "efficiency"]).T.round(3))
-compare("u11-calls", "all-reduces", measured=len(layers[8].communications()))
+display(compare("u11-calls", "all-reduces", measured=len(layers[8].communications())))
 compare("u11-two-nodes", "ms", measured=round(milliseconds[16], 3))
 
 # %% folded=true
@@ -270,6 +281,69 @@ cluster_timelines({f"t = {t}": layers[t] for t in (1, 8, 16)})
 
 # %% [markdown]
 # Nothing hides these calls: each result is needed at once. Computing shrinks with $t$, each all-reduce does not.
+#
+# ### Real links
+#
+# The clock of the toy is the ring formula, with $B$ bytes a second and $a$ seconds for each message:
+#
+# $$T = 2\,(t - 1)\, a + \frac{2\,(t - 1)}{t} \cdot \frac{u}{B}$$
+#
+# How far does it carry? Take $a$ and $B$ from the two ends of a real table, eight H100 in a node, recorded by NVIDIA: 512 bytes take 15.6 µs, so $a$ = 1.1 µs; 537 MB flow at $B$ = 445 GB/s. **Guess first.** For 8.4 MB in between the formula says 49 µs. How many µs were measured?
+
+# %%
+predict("u11-all-reduce-us", None, "µs")
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: all-reduces of NCCL on eight H100 in a node (aiconfigurator, Apache-2.0)
+took = {
+    row["bytes"]: row["latency_seconds"]
+    for row in recorded_rows("nccl_rates")
+    if (row["op"], row["gpus"]) == ("all_reduce", 8) and row["device"].startswith("H100")
+}
+smallest, largest = min(took), max(took)
+bus = 2 * 7 / 8 * largest / took[largest]
+node = Network(inside=Link(latency_seconds=took[smallest] / 14, bandwidth_bytes_per_second=bus))
+ring = {u: node.seconds("all_reduce", u, range(8)) for u in took}
+display(
+    pd.DataFrame(
+        {
+            f"{u / 1e6:,.3g} MB": {
+                "formula, µs": 1e6 * ring[u],
+                "measured, µs": 1e6 * took[u],
+                "measured / formula": took[u] / ring[u],
+                "bus bandwidth, GB/s": 2 * 7 / 8 * u / took[u] / 1e9,
+            }
+            for u in (2**16, 2**20, 2**21, 2**23, 2**25, 2**26, 2**28, 2**29)
+        }
+    ).T.round(2)
+)
+compare("u11-all-reduce-us", "µs", computed=round(1e6 * ring[2**23]), measured=1e6 * took[2**23])
+
+# %% [markdown]
+# Both ends fit, because they were put in. In between a call takes up to 1.6 times as long: NCCL changes its protocol with the size. Small messages carry a flag beside every few bytes, which is quick to begin and wastes bandwidth; large ones travel in chunks, and the pipeline of chunks must fill first. So plan with the rate *of your message's size*: 362 GB/s for our 67 MB.
+#
+# Now across nodes: 256 MB in the Ultra-Scale Playbook's cluster, whose nodes of eight H100 have eight adapters of 50 GB/s. A ring uses all eight, so $B$ is 400 GB/s and hardly depends on the number of nodes. **Guess first.** How many GB/s did the median all-reduce reach on eight nodes?
+
+# %%
+predict("u11-eight-nodes", None, "GB/s")
+
+# %% folded=true
+# Figure: bus bandwidth by nodes, recorded in the Playbook's cluster, and the ring with messages of 10 µs
+across = {
+    int(row["nodes"]): row
+    for row in rows_of_sweep("playbook_bandwidth")
+    if row["collective"] == "all_reduce"
+}
+display(compare("u11-eight-nodes", "GB/s", measured=float(across[8]["line_gb_s"])))
+adapters = Link(latency_seconds=10e-6, bandwidth_bytes_per_second=8 * 50e9)
+of_four = 4 * Network(inside=adapters).seconds("all_reduce", 8192 * 4096 * 2, range(16))
+print(f"Our four all-reduces, sixteen devices, eight adapters: {1e3 * of_four:.1f} ms")
+bandwidth_over_nodes()
+
+# %% [markdown]
+# Latency explains the trend. A ring of 512 ranks passes on 1,022 messages one after another, and 10 µs for each make 10 ms beside 1.3 for the bytes. (That is why NCCL prefers trees there.) It does not explain the rest, nor the band: on eight nodes nine of ten calls lie anywhere between 42 and 193 GB/s. The record does not say why; which nodes a job gets and who else uses the network are the first suspects. A median is no promise.
+#
+# Two nodes still reach 362 GB/s. With *eight* adapters the formula gives our four all-reduces 2.5 ms instead of 11.3, and sixteen devices are as quick as eight, for twice the price.
 
 # %% [markdown]
 # ## Fewer tokens between blocks
@@ -595,6 +669,36 @@ explorer(
 # <details><summary>Answer</summary>
 #
 # The links between nodes, and only at 400 GB/s: as much as eight adapters together.
+# </details>
+
+# %% [markdown]
+# ### All-to-alls instead of a ring
+#
+# There is a third way to share a sequence (DeepSpeed-Ulysses). Outside of attention a rank has some *tokens* with all heads; inside it has some *heads* with all tokens. An **all-to-all** before attention and one after it turn one into the other. Here are two layers of a video transformer on two H100s, recorded with Nsight Systems (nsys-ai, MIT licence).
+#
+# **Look for** three things: which kernels run beside an all-to-all? Both ranks send as many bytes, so why does rank 0 spend 1.70 ms in them, and rank 1 only 0.73? And what would you change first?
+
+# %% folded=true tags=["nbval-ignore-output"]
+# Lanes of both GPUs: zoom with + and -, move with the arrows
+shared = recorded_trace("h100x2_sequence_parallel")
+trace_lanes(shared, "Two layers with an all-to-all before and after each attention, on two H100s.")
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: each all-to-all, split into waiting for the other rank and transfer
+calls = {}
+for number, call in enumerate(matched(select(shared, kind="communication")), start=1):
+    waits = waiting_seconds(call)
+    calls[f"all-to-all {number}"] = {
+        "transfer, µs": 1e6 * transfer_seconds(call),
+        "rank 0 waits, µs": 1e6 * waits[0],
+        "rank 1 waits, µs": 1e6 * waits[1],
+    }
+pd.DataFrame(calls).T.round(0).astype(int)
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# No kernel runs beside them: they stand in the *same stream* as the products (7 on rank 0, 15 on rank 1), and a stream does one thing after another. All of their time is exposed. Rank 0 comes to the first and the third 0.4 to 0.5 ms earlier and waits inside the call; the bytes themselves take 0.26 ms on both. So the first thing to change is what makes rank 1 late, not the network; the second is a stream of their own, with something to compute meanwhile.
 # </details>
 
 # %% [markdown]

@@ -45,6 +45,7 @@ check_setup()
 
 from collections.abc import Callable
 
+import numpy as np
 import pandas as pd
 import torch
 from IPython.display import display
@@ -59,6 +60,7 @@ from course_utils.instruments import (
     fake_tensors,
     simulate_pipeline,
 )
+from course_utils.records.traces import recorded_rows
 from course_utils.reference import Block, pipeline_schedules
 from course_utils.reference.pipeline_schedules import greedy_halves
 from course_utils.reference.pipeline_stage import run_stage
@@ -66,6 +68,7 @@ from course_utils.show import (
     Choice,
     draw_schedule,
     explorer,
+    hidden_by_phase,
     pipeline_timeline,
     try_it,
 )
@@ -391,6 +394,52 @@ compare("u12-interleaved", "s", measured=simulate_chunks(2).seconds)
 # The bubble is divided by $v$. The price: more than $v$ times the messages, so that more chunks do not help for ever, and $1 + \frac{p-1}{p\,v}$ times as much in flight on the first stage.
 
 # %% [markdown]
+# ### 512 devices, and 8,192
+#
+# Does the formula hold for a model of 126 layers? For MLPerf NVIDIA trained Llama 3.1 405B on H100s, always with $t = 8$, two context ranks, $p = 8$ and $v = 8$ chunks of two layers. (64 chunks would make 128 layers: the first and the last have one less.) 512 H100 make four replicas, each with 288 micro-batches of one sequence: a step takes 55.13 s.
+#
+# 8,192 H100 make 64 replicas, each with only 24 micro-batches. **Guess first.** How many seconds does their step take? The bubble is $\frac{p-1}{v}$ micro-batches now.
+
+# %%
+predict("u12-mlperf", None, "seconds")
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: steps of Llama 3.1 405B on H100s, as submitted to MLPerf Training 5.0 (Apache-2.0)
+submitted = sorted(
+    (row["gpus"], row["grad_accum"], row["step_seconds"])
+    for row in recorded_rows("mlperf_training")
+    if (row["benchmark"], row["submitter"]) == ("llama31_405b", "NVIDIA")
+    if "H100" in row["accelerator"] and row["pp"] == row["interleave"] == 8
+)
+_, most, longest = submitted[0]
+
+
+def step_of(m, chunks):
+    """Seconds with m micro-batches, from the step with most of them and the bubble's formula."""
+    bubble = (8 - 1) / chunks
+    return longest / (most + bubble) * (m + bubble)
+
+
+rows = {
+    f"{gpus:,} H100, m = {m:.0f}": {
+        "one chunk would say, s": step_of(m, 1),
+        "eight chunks say, s": step_of(m, 8),
+        "measured, s": measured,
+        "longer by, s": measured - step_of(m, 8),
+    }
+    for gpus, m, measured in submitted
+}
+display(pd.DataFrame(rows).T.round(2))
+fewest, shortest = submitted[-1][1:]
+each, once = np.polyfit([m + 7 / 8 for _, m, _ in submitted], [s for *_, s in submitted], 1)
+errors = [abs(each * (m + 7 / 8) + once - s) / s for _, m, s in submitted]
+print(f"{1e3 * each:.1f} ms a micro-batch and {once:.2f} s once a step: within {max(errors):.1%}")
+compare("u12-mlperf", "s", computed=round(step_of(fewest, 8), 2), measured=shortest)
+
+# %% [markdown]
+# With one chunk every step would be longer than measured; with eight the formula is 2 to 8 % short. The gap is nearly the same, 0.3 to 0.4 s, whether a step has 72 micro-batches or 24. So it is something that a step does *once*, such as the optimizer, and gradients and weights that travel between replicas. With it as a second constant, the formula meets all five within a per cent. On 8,192 devices this constant costs more than the bubble, which eight chunks have made small.
+
+# %% [markdown]
 # ## Backward in two halves
 #
 # B does two things. The stage before waits for one of them, the gradient of the input. Nobody waits for the gradients of the weights. For a layer $x_{l+1} = \tanh(x_l W_l)$ with upstream gradient $g_{l+1}$:
@@ -650,6 +699,29 @@ pipeline_timeline(runs["ZBVZeroBubble"])
 
 # %% [markdown]
 # Chunks and halves together, looped or in a V, take 25.5 seconds with four or 4.5 micro-batches in flight: chunks shorten the way down, halves fill the gaps.
+
+# %% [markdown]
+# ### Two chunks at once
+#
+# In a mixture of experts every layer sends its tokens to the experts' devices (**dispatch**) and back (**combine**), forward and backward. These are all-to-alls, and the next product waits for them. DualPipe (DeepSeek-AI 2024) runs the F of one micro-batch *together with* the B of another.
+#
+# DeepSeek published a profile of such a pair on H800s: four layers of DeepSeek-V3 forward, and four backward. Their all-to-alls take 113 ms, and computing takes 124 ms. **Guess first.** How many ms of all-to-alls does nothing hide?
+
+# %%
+predict("u12-exposed", None, "ms")
+
+# %% [markdown]
+# **Before you run the next cell:** the dispatch of F waits for attention of its own layer, and the experts wait for it. So which phases can run meanwhile?
+
+# %% folded=true
+# Figure: which phase hides which all-to-all, by sums of DeepSeek's profile
+sums = recorded_rows("deepseek_v3_sums")
+total = {row["quantity"]: row["seconds"] for row in sums if row["communication"] is None}
+display(compare("u12-exposed", "ms", measured=round(1e3 * total["exposed"], 2)))
+hidden_by_phase()
+
+# %% [markdown]
+# F can hide none of its own all-to-alls, since each of its products waits for one. *B* hides them all. Those of B are hidden by F, and for two fifths by W of B itself: nobody waits for W, so it can lie anywhere. One after the other the two chunks would take 124 + 113 = 238 ms, and together they take 129. (The profile simulates balanced experts and leaves out the pipeline's own messages.)
 
 # %% [markdown]
 # ## Extras

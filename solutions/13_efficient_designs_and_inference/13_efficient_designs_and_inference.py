@@ -25,10 +25,10 @@
 # Your plan trains Llama-3-8B. Then somebody wants to use it: how many people can one H100 serve?
 #
 # 1. **Compute** the cache of any design, and the experts that a batch reads.
-# 2. **Build** a decoding step that reads its cache once, and one that never leaves its latents.
-# 3. **Build** the tables of a paged cache.
-# 4. **Derive** a rule that lets a small model guess and changes nothing (extra).
-# 5. **Explain** equal quality at different speed.
+# 2. **Build** a decoding step that reads its cache once, and the tables of a paged cache.
+# 3. **Predict** from measured rates how many conversations are fast enough.
+# 4. **Explain** equal quality at different speed.
+# 5. **Derive** a rule that lets a small model guess and changes nothing, and **build** attention that never leaves its latents (extras).
 #
 # | here | lectures | meaning |
 # |---|---|---|
@@ -46,6 +46,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
 import pandas as pd
 import torch
 from IPython.display import display
@@ -55,8 +56,11 @@ from torch.nn import functional as F
 from autograder import answer, check, compare, plan, predict, progress
 from course_utils.configs import LatentAttention, ModelConfig, device, preset
 from course_utils.formulas.parameters import active_parameters, parameters
-from course_utils.formulas.serving import served_bytes, served_tokens_per_second
+from course_utils.formulas.serving import cache_bytes as cached_bytes
+from course_utils.formulas.serving import served_bytes, served_tokens_per_second, weights_read
 from course_utils.instruments import count_bytes, count_flops, fastest_seconds
+from course_utils.records.decode_rates import attention_rows, product_seconds
+from course_utils.records.traces import recorded_trace
 from course_utils.reference.cached_block import generate_cached
 from course_utils.reference.latent_decode import expanded_attention
 from course_utils.reference.layers import GroupedAttention, MultiHeadLatentAttention
@@ -71,8 +75,10 @@ from course_utils.show import (
     layer_diagram,
     paged_blocks,
     rates_over_batch,
+    speed_of_each,
     try_it,
 )
+from course_utils.traces import GPU_WORK, busy_seconds, seconds_of, select, span_seconds
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()
@@ -306,74 +312,124 @@ explorer(
 # A batch shares the reading of the weights, until its caches or its arithmetic outweigh them. There a line bends, and designs part: early with long contexts, late with short ones.
 
 # %% [markdown]
-# ## Never leave the latents
+# ## Fast enough for each
 #
-# Latent attention keeps a small vector $c_j$ for each token. With matrices $U_k$ and $U_v$ of each head ($U_k$ is `key_up[:, i]` below), its key is $U_k^T c_j$ and its value $U_v^T c_j$. Training makes both (S6). A decoding step would make both again for all earlier tokens. But, with softmax weights $s_j$,
+# A step gives each conversation *one* token. So a person's tokens per second are the steps per second, however many share them. A roofline says how long a step takes at best; how near do real ones come?
 #
-# $$q \cdot (U_k^T c_j) = (\,?\,) \cdot c_j \qquad\qquad \sum_j s_j\, (U_v^T c_j) = U_v^T \,(\,?\,)$$
-#
-# A part of each query and key carries the position and cannot be absorbed: $d_r$ numbers, one rotary key for all heads. Both parts of a score are added.
+# Qwen3-8B has Llama's 8 heads of keys in 36 layers. It answers 32 people with about 1,024 cached tokens each: 15.1 GB of weights and 4.8 GB of caches. An MI300X reads 5.3 TB a second by its data sheet, all of it in 3.8 ms. **Guess first.** How many ms did the step take? It was replayed as one graph, so no launch is late.
 
-# %% Attention over latents [markdown] exercise="u13-latent-step" points=2.5 minutes=13 difficulty=4 importance=4
-# **Write** `latent_attention` for one new token: `q_nope` (no position) $(b, a, d_n)$ and `q_rope` $(b, a, d_r)$, `latents` $(b, t, r)$ and `rope_keys` $(b, t, d_r)$ of all tokens up to it, `key_up` $(r, a, d_n)$ and `value_up` $(r, a, d_v)$. Return $(b, a, d_v)$. The scale is that of a whole key, $1/\sqrt{d_n + d_r}$. Everything is already rotated and normalised.
+# %%
+predict("u13-step-ms", None, "ms")
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: a decode step of SGLang on an MI300X, recorded by AMD (TraceLens, MIT licence)
+qwen = ModelConfig(
+    num_layers=36, hidden_size=4096, num_heads=32, num_kv_heads=8, ffn_size=12288, vocab_size=151936
+)
+peak = 5.3e12  # bytes a second: AMD, data sheet of the MI300X, 2023
+step = select(recorded_trace("mi300x_sglang_qwen3_8b"), phase="decode")
+kernels = select(step, kind=GPU_WORK)
+took = {
+    "products": sum(seconds_of(each) for each in select(kernels, name="Cijk*")),
+    "attention": sum(seconds_of(each) for each in select(kernels, name="paged_attention*")),
+}
+took["other kernels"] = busy_seconds(kernels) - sum(took.values())
+took["gaps between kernels"] = span_seconds(kernels) - busy_seconds(kernels)
+read = {"products": 2 * weights_read(qwen, 32), "attention": cached_bytes(qwen, 32, 1024, 2)}
+parts = pd.DataFrame({"measured, ms": {name: 1e3 * each for name, each in took.items()}})
+parts["GB read"] = pd.Series(read) / 1e9
+parts["at the peak, ms"] = 1e3 * pd.Series(read) / peak
+parts["share of the peak, %"] = 100 * parts["at the peak, ms"] / parts["measured, ms"]
+display(parts.round(1).astype(object).where(parts.notna(), ""))
+each_gap = 1e6 * took["gaps between kernels"] / (len(kernels) - 1)
+print(f"{len(kernels)} kernels, {each_gap:.1f} µs between two of them")
+at_peak, measured = 1e3 * sum(read.values()) / peak, 1e3 * span_seconds(kernels)
+compare("u13-step-ms", "ms", computed=round(at_peak, 1), measured=round(measured, 2))
+
+# %% [markdown]
+# The gap has three parts. Products and attention read at half of the peak. Norms, rotary positions and copies take 1.9 ms, and read next to nothing of weights or caches. And even a graph leaves a microsecond between kernels: 556 times.
 #
-# Two scenarios, half of the points each: `result`; `flops`, where the FLOPs must also be those of the absorbed form: nothing is made for each head *and* cached token but its score and its weight.
+# So *measure* attention and products, and predict from these rates.
+
+# %% Fast enough for each [markdown] exercise="u13-served" points=3 minutes=12 difficulty=3 importance=5
+# **Write** `serve`: how many conversations does a device serve, if each must get at least `slowest` tokens per second?
+#
+# - `attention` has rows `[conversations, seconds]` of *one* layer's attention, from 1 conversation upwards. Between two rows the straight line counts: `np.interp(x, xs, ys)`. Beyond the last row nothing was measured, so don't go there.
+# - A step takes the attention of all `num_layers`, one after another, and `other_seconds` for all else, whatever the conversations.
+# - `room` conversations fit into memory.
+#
+# | key | a third of the points each |
+# |---|---|
+# | `"most"` | the largest number of conversations, 0 if even one is too slow |
+# | `"each"` | tokens per second of each of them then |
+# | `"all"` | of all together |
+#
+# *By hand:* 1, 3 and 5 conversations take 1, 2 and 5 ms; 2 layers, 3 ms for all else, room for 9, at least 90 tokens/s. Four take $3 + 2 \cdot 3.5 = 10$ ms, five 13 → **4** conversations, **100** tokens/s each, **400** together.
 
 
-# %% solution="u13-latent-step"
-def latent_attention(
-    q_nope: Tensor,
-    q_rope: Tensor,
-    latents: Tensor,
-    rope_keys: Tensor,
-    key_up: Tensor,
-    value_up: Tensor,
-) -> Tensor:
-    """Attention of one token over latents (b, a, d_v), with both matrices absorbed."""
+# %% solution="u13-served"
+def serve(
+    attention: list[list[float]],
+    num_layers: int,
+    other_seconds: float,
+    room: int,
+    slowest: float,
+) -> dict[str, float]:
+    """The "most" conversations that fit and are fast enough; tokens/s of "each" and of "all"."""
     ### BEGIN SOLUTION
-    scale = (q_nope.shape[-1] + q_rope.shape[-1]) ** -0.5
-    q_latent = torch.einsum("ban,ran->bar", q_nope, key_up)
-    scores = q_latent @ latents.mT + q_rope @ rope_keys.mT
-    weights = (scores * scale).softmax(-1)
-    summed = weights @ latents
-    return torch.einsum("bar,raw->baw", summed, value_up)
+    counts, seconds = zip(*attention, strict=True)
+    most, each = 0, 0.0
+    for conversations in range(1, min(room, counts[-1]) + 1):
+        step = other_seconds + num_layers * float(np.interp(conversations, counts, seconds))
+        if 1 / step >= slowest:
+            most, each = conversations, 1 / step
+    return {"most": most, "each": each, "all": most * each}
     ### END SOLUTION
 
 
 # %%
-def flops_of_deepseek(attention):
-    """One token after 4,095 others, at the sizes of DeepSeek-V3, on tensors without data."""
-    shapes = [(1, 128, 128), (1, 128, 64), (1, 4096, 512), (1, 4096, 64)]
-    shapes += [(512, 128, 128), (512, 128, 128)]
-    sizes = [torch.empty(each, device="meta") for each in shapes]
-    return count_flops(lambda: attention(*sizes)).forward_flops
+try_it(serve, [[1, 0.001], [3, 0.002], [5, 0.005]], 2, 0.003, 9, 90)
 
-
-try_it(flops_of_deepseek, expanded_attention)
-try_it(flops_of_deepseek, latent_attention)
-
-# %% check="u13-latent-step"
-# In float64: heads of every width, one cached token and many; FLOPs counted.
+# %% check="u13-served"
+# Rows of A100, H100 and B200 with 8 heads of keys and with 1, and made ones; speed, memory or rows end it.
 
 # %% [markdown]
 # <details><summary>Hint: where do I begin?</summary>
 #
-# $q^T U_k^T c_j$: in which order can three factors be multiplied? Which product does not depend on $j$?
+# How long is a step with $n$ conversations, and how long may it be? Which $n$ are there to try?
 # </details>
 
 # %% folded=true tags=["nbval-check-output"]
-# Measured: attention in one layer at DeepSeek-V3's sizes, its queries straight from 7168 numbers
-latents_of = answer("u13-latent-step", latent_attention)
-projections = 2 * 7168 * 128 * (128 + 64) + 2 * 128 * 128 * 7168
-steps = {
-    name: projections + flops_of_deepseek(each)
-    for name, each in {"expanded": expanded_attention, "absorbed": latents_of}.items()
-}
-print({name: f"{each:,} FLOPs" for name, each in steps.items()})
-print(f"{steps['expanded'] / steps['absorbed']:.1f} times fewer, after 4,096 tokens")
+# Table: Llama-3-8B on one H100, from rates recorded by NVIDIA (aiconfigurator, Apache-2.0)
+serve_of, rows = answer("u13-served", serve), {}
+weights = 2 * weights_read(llama, 1)
+for context in (1024, 4096, 8192, 32768):
+    attention = attention_rows("H100-SXM", 8, context)
+    room = (h100.memory_bytes - served_bytes(llama, 1, 1)) // cached_bytes(llama, 1, context, 2)
+    number = min(room, attention[-1][0])
+    others = product_seconds("H100-SXM", weights, number)
+    full, quick = (serve_of(attention, 32, others, room, slowest) for slowest in (0, 60))
+    rows[f"{context:,} tokens each"] = {
+        "fit": f"{room:,}",
+        "measured up to": f"{number:,}",
+        "tokens/s of each then": f"{full['each']:.0f}",
+        "conversations at 60 tokens/s": f"{quick['most']:,}",
+        "tokens/s of these": f"{quick['all']:,.0f}",
+    }
+pd.DataFrame(rows).T
 
 # %% [markdown]
-# A *prompt* is cheaper expanded: its scores take 192 numbers, not 576. For each byte that it reads, an H100 has time for about 300 FLOPs; absorbed latents need 240, GQA in Llama-3-8B 4.
+# **Your plan, served fast:** of the 59 conversations that fit, about half get 60 tokens/s. And when memory is full, each gets 38 to 40, however long the contexts are: a step reads all of a full memory, 80 GB at 3 TB/s. No design changes that; a smaller cache only serves *more* people at this speed. Norms, sampling and gaps, 2.5 ms on the MI300X, are not in these rates and come on top.
+#
+# **Look for** two ends of each line: where memory ends (hollow dots begin), and where 60 tokens/s do. Which comes first on an A100 and on an H100? On which device did nobody measure far enough to tell?
+
+# %% folded=true
+# Explorer: run this cell, then move the controls
+explorer(
+    speed_of_each,
+    hardware=Choice("device", ["A100-80", "H100-SXM", "B200"], "H100-SXM"),
+    slowest=Choice("tokens/s of each", [30, 60, 90, 120], 60),
+)
 
 # %% [markdown]
 # ## Pages
@@ -736,6 +792,109 @@ for acceptance in (0.5, 0.7, 0.8, 0.9):
 pd.DataFrame(best)
 
 # %% [markdown]
+# One of the rules above bends: a pass of the large model takes the same time for a few tokens as for one *while its products wait for weights*. With $b$ conversations, a pass over four drafts looks at $5b$ tokens. **Guess first.** An H100 serves Llama-3-8B, 256 cached tokens each; drafts are accepted with chance 0.8 and cost a twentieth. With how many conversations do four drafts stop paying?
+
+# %%
+predict("u13-drafts-stop", None, "conversations")
+
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: times faster with four drafts, from rates recorded by NVIDIA (aiconfigurator); "" was not measured
+def times_faster(context, number, acceptance=0.8, draft_cost=0.05, drafts=4):
+    counts, seconds = zip(*attention_rows("H100-SXM", 8, context), strict=True)
+    attention = 32 * float(np.interp(number, counts, seconds))  # reads each cache once, for 5 or 1
+    plain = product_seconds("H100-SXM", weights, number) + attention
+    checked = product_seconds("H100-SXM", weights, (drafts + 1) * number) + attention
+    tokens = speed_of(acceptance, draft_cost, drafts)["tokens"]
+    return tokens * plain / (checked + drafts * draft_cost * plain)
+
+
+numbers = (1, 16, 64, 128, 256, 512, 1024)
+rows = {}
+for context in (256, 1024, 8192):
+    last = attention_rows("H100-SXM", 8, context)[-1][0]
+    speeds = {n: f"{times_faster(context, n):.2f}" if n <= last else "" for n in numbers}
+    rows[f"{context:,} tokens each"] = speeds
+table = pd.DataFrame(rows).T
+table.columns.name = "conversations"
+display(table)
+stops = next(n for n in range(1, 1025) if times_faster(256, n) < 1)
+compare("u13-drafts-stop", "conversations", measured=stops)
+
+# %% [markdown]
+# From some hundred conversations on the products are bound by arithmetic, and a rejected draft costs as much as a token. But with long caches a step waits for *them*, and one pass reads each cache once for five tokens: there drafts pay as long as memory has room. (The table takes it that attention on five new tokens costs what it costs on one.)
+
+# %% [markdown]
+# ### Never leave the latents
+#
+# Latent attention keeps a small vector $c_j$ for each token. With matrices $U_k$ and $U_v$ of each head ($U_k$ is `key_up[:, i]` below), its key is $U_k^T c_j$ and its value $U_v^T c_j$. Training makes both (S6). A decoding step would make both again for all earlier tokens. But, with softmax weights $s_j$,
+#
+# $$q \cdot (U_k^T c_j) = (\,?\,) \cdot c_j \qquad\qquad \sum_j s_j\, (U_v^T c_j) = U_v^T \,(\,?\,)$$
+#
+# A part of each query and key carries the position and cannot be absorbed: $d_r$ numbers, one rotary key for all heads. Both parts of a score are added.
+
+# %% Attention over latents [markdown] exercise="u13-latent-step" points=2.5 minutes=13 difficulty=4 importance=4 extra=true
+# **Write** `latent_attention` for one new token: `q_nope` (no position) $(b, a, d_n)$ and `q_rope` $(b, a, d_r)$, `latents` $(b, t, r)$ and `rope_keys` $(b, t, d_r)$ of all tokens up to it, `key_up` $(r, a, d_n)$ and `value_up` $(r, a, d_v)$. Return $(b, a, d_v)$. The scale is that of a whole key, $1/\sqrt{d_n + d_r}$. Everything is already rotated and normalised.
+#
+# Two scenarios, half of the points each: `result`; `flops`, where the FLOPs must also be those of the absorbed form: nothing is made for each head *and* cached token but its score and its weight.
+
+
+# %% solution="u13-latent-step"
+def latent_attention(
+    q_nope: Tensor,
+    q_rope: Tensor,
+    latents: Tensor,
+    rope_keys: Tensor,
+    key_up: Tensor,
+    value_up: Tensor,
+) -> Tensor:
+    """Attention of one token over latents (b, a, d_v), with both matrices absorbed."""
+    ### BEGIN SOLUTION
+    scale = (q_nope.shape[-1] + q_rope.shape[-1]) ** -0.5
+    q_latent = torch.einsum("ban,ran->bar", q_nope, key_up)
+    scores = q_latent @ latents.mT + q_rope @ rope_keys.mT
+    weights = (scores * scale).softmax(-1)
+    summed = weights @ latents
+    return torch.einsum("bar,raw->baw", summed, value_up)
+    ### END SOLUTION
+
+
+# %%
+def flops_of_deepseek(attention):
+    """One token after 4,095 others, at the sizes of DeepSeek-V3, on tensors without data."""
+    shapes = [(1, 128, 128), (1, 128, 64), (1, 4096, 512), (1, 4096, 64)]
+    shapes += [(512, 128, 128), (512, 128, 128)]
+    sizes = [torch.empty(each, device="meta") for each in shapes]
+    return count_flops(lambda: attention(*sizes)).forward_flops
+
+
+try_it(flops_of_deepseek, expanded_attention)
+try_it(flops_of_deepseek, latent_attention)
+
+# %% check="u13-latent-step"
+# In float64: heads of every width, one cached token and many; FLOPs counted.
+
+# %% [markdown]
+# <details><summary>Hint: where do I begin?</summary>
+#
+# $q^T U_k^T c_j$: in which order can three factors be multiplied? Which product does not depend on $j$?
+# </details>
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: attention in one layer at DeepSeek-V3's sizes, its queries straight from 7168 numbers
+latents_of = answer("u13-latent-step", latent_attention)
+projections = 2 * 7168 * 128 * (128 + 64) + 2 * 128 * 128 * 7168
+steps = {
+    name: projections + flops_of_deepseek(each)
+    for name, each in {"expanded": expanded_attention, "absorbed": latents_of}.items()
+}
+print({name: f"{each:,} FLOPs" for name, each in steps.items()})
+print(f"{steps['expanded'] / steps['absorbed']:.1f} times fewer, after 4,096 tokens")
+
+# %% [markdown]
+# A *prompt* is cheaper expanded: its scores take 192 numbers, not 576. For each byte that it reads, an H100 has time for about 300 FLOPs; absorbed latents need 240, GQA in Llama-3-8B 4.
+
+# %% [markdown]
 # ### Experts with few places
 #
 # On many devices each expert takes at most so many tokens of a batch. Choices beyond that are dropped, and places may stay empty.
@@ -808,7 +967,8 @@ pd.DataFrame(table).T
 # | cache of a token and layer | $2\, a_{kv}\, d$ numbers, or $r + d_r$ |
 # | FLOPs for each byte of cache (bf16) | $a / a_{kv}$ with grouped queries; about 240 with absorbed latents |
 # | experts that $b$ tokens read | $E\,(1 - (1 - k/E)^b)$ |
-# | served by one H100 | 59 conversations of 8,192 tokens with Llama-3-8B |
+# | tokens/s of each conversation | 1 / (other seconds + $L$ times the attention of one layer) |
+# | served by one H100 | 59 conversations of 8,192 tokens with Llama-3-8B, 30 of them at 60 tokens/s |
 #
 # **Your plan** is unchanged. But what it trains will be served, and the design, chosen before training, decides for how many people.
 #

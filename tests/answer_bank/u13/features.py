@@ -1,10 +1,19 @@
 """Kinds of cases that the exercises of unit 13 have for every seed."""
 
+from autograder.exercises.u13 import walked
 from autograder.observers.u13.paged_scripts import script_of
 
 
 def is_latent(case):
     return "latent_attention" in case["model"]
+
+
+def most_of(case):
+    return walked(**case)["most"]
+
+
+def last_row(case):
+    return case["attention"][-1][0]
 
 
 FEATURES = {
@@ -27,6 +36,15 @@ FEATURES = {
         "noise behind": lambda case: case["room"] > case["length"] + 1,
         "bytes of shared keys": lambda case: (
             case["scenario"] == "bytes" and case["num_heads"] > case["num_kv_heads"]
+        ),
+    },
+    "u13-served": {
+        "the speed ends it": lambda case: 0 < most_of(case) < min(case["room"], last_row(case)),
+        "memory ends it": lambda case: most_of(case) == case["room"],
+        "the rows end it": lambda case: most_of(case) == last_row(case) < case["room"],
+        "one is too slow": lambda case: most_of(case) == 0,
+        "an answer between two rows": lambda case: (
+            most_of(case) not in [0, case["room"], *(row[0] for row in case["attention"])]
         ),
     },
     "u13-latent-step": {

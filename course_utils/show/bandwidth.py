@@ -1,0 +1,50 @@
+"""Bus bandwidth of all-reduces over more and more nodes: measured, and by the ring formula."""
+
+from course_utils import colours
+from course_utils.distributed import Link, Network
+from course_utils.records.sweeps import rows
+from course_utils.show.picture import Picture, axes, log_ticks
+
+MESSAGE_BYTES = 256 * 10**6
+DEVICES_PER_NODE, ADAPTER_BYTES_PER_SECOND = 8, 50e9
+LATENCY_SECONDS = 10e-6  # of a message between nodes, as in the toy of unit 11
+GIGA = 1e9
+
+
+def _ring_bus_bandwidth(num_ranks: int, latency_seconds: float) -> float:
+    """GB/s of a ring that uses all adapters of a node, as nccl-tests counts them."""
+    bandwidth = DEVICES_PER_NODE * ADAPTER_BYTES_PER_SECOND
+    link = Link(latency_seconds=latency_seconds, bandwidth_bytes_per_second=bandwidth)
+    seconds = Network(inside=link).seconds("all_reduce", MESSAGE_BYTES, range(num_ranks))
+    return 2 * (num_ranks - 1) / num_ranks * MESSAGE_BYTES / seconds / GIGA
+
+
+def bandwidth_over_nodes() -> Picture:
+    """All-reduces of 256 MB on 1 to 64 nodes in the Playbook's cluster, and the ring formula."""
+    table = [row for row in rows("playbook_bandwidth") if row["collective"] == "all_reduce"]
+    nodes = [int(row["nodes"]) for row in table]
+    median, low, high = (
+        [float(row[name]) for row in table]
+        for name in ("line_gb_s", "band_lower_gb_s", "band_upper_gb_s")
+    )
+    figure, ax = axes(height=3.2)
+    ax.fill_between(
+        nodes, low, high, color=colours.NEUTRAL, alpha=0.25, label="5th to 95th percentile"
+    )
+    ax.plot(nodes, median, "o", color=colours.MEASURED, label="measured, median")
+    between = [each for each in nodes if each > 1]
+    for latency, style in ((0.0, "--"), (LATENCY_SECONDS, "-")):
+        ring = [_ring_bus_bandwidth(DEVICES_PER_NODE * each, latency) for each in between]
+        label = f"ring, {1e6 * latency:.0f} µs a message"
+        ax.plot(between, ring, style, color=colours.COMPUTED, label=label)
+    ax.set_ylim(0, 500)
+    log_ticks(ax, nodes)
+    ax.set_xlabel("nodes of eight H100 (log scale)")
+    ax.set_ylabel("bus bandwidth, GB/s")
+    ax.legend(frameon=False)
+    caption = (
+        f"All-reduces of 256 MB in the Playbook's cluster: {median[0]:.0f} GB/s in one node, "
+        f"{median[1]:.0f} on two, {median[3]:.0f} on eight, {median[-1]:.0f} on {nodes[-1]}; the "
+        f"ring formula says {_ring_bus_bandwidth(64, LATENCY_SECONDS):.0f} on eight."
+    )
+    return Picture(figure, caption)
