@@ -15,11 +15,12 @@ ROOT = Path(__file__).parents[1]
 COURSE_UTILS = {
     "configs": set(),
     "formulas": {"configs"},
-    "instruments": {"configs"},  # and no formula: a measurement could not disprove it
-    "distributed": {"configs", "instruments"},
+    "traces": set(),
+    "instruments": {"configs", "traces"},  # and no formula: a measurement could not disprove it
+    "distributed": {"configs", "instruments", "traces"},
     "reference": {"configs", "distributed"},
     "planner": {"configs", "formulas", "records"},
-    "records": set(),
+    "records": {"traces"},
     "show": {
         "configs",
         "formulas",
@@ -28,6 +29,7 @@ COURSE_UTILS = {
         "reference",
         "planner",
         "records",
+        "traces",
     },
     "torchrun": {"configs", "distributed", "reference"},  # a command; no other room imports it
 }
@@ -63,6 +65,7 @@ WITHOUT = {
     "distributed": DRAWS,
     "reference": {*DRAWS, "pandas"},
     "records": HEAVY,
+    "traces": HEAVY,
     "checking": DRAWS,
     "exercises": DRAWS,
     "grading": DRAWS,  # its figures are drawn by `show`

@@ -1,19 +1,18 @@
 """Record a real step of DistributedDataParallel: two processes, gloo, and PyTorch's profiler.
 
-    >>> record = recorded_step((256, 512, 512, 256), num_tokens=256, bucket_cap_mb=1)
-    >>> record["buckets"], len(record["events"]["0"])
+    >>> events, buckets = recorded_step((256, 512, 512, 256), num_tokens=256, bucket_cap_mb=1)
+
+Kept are operators that no other one calls, among them each hand-over of a bucket, and each
+all-reduce itself, on a thread of its own; each rank has a clock of its own.
 
 `python -m course_utils.distributed.ddp_trace FILE` writes the record that unit 09 shows.
 """
 
 import datetime
-import json
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -22,15 +21,17 @@ from torch.profiler import ProfilerActivity, profile
 
 from course_utils.distributed.comm import Comm
 from course_utils.distributed.ranks import run_ranks
-from course_utils.instruments.profiling import trace_of
-from course_utils.instruments.step_events import Event, step_events
+from course_utils.traces import Event, outermost, read_trace, select, write_table
 
 WIDTHS, NUM_TOKENS, BUCKET_CAP_MB = (256, 512, 512, 768, 512, 256), 256, 1
 NUM_RANKS, NUM_WARM_UP = 2, 3
+HAND_OVER, ALL_REDUCE = "c10d::allreduce_", "gloo:all_reduce"
 
 
-def recorded_step(widths: Sequence[int], num_tokens: int, bucket_cap_mb: int) -> dict[str, Any]:
-    """The events of a step on each of two ranks, with DDP's own log of its buckets.
+def recorded_step(
+    widths: Sequence[int], num_tokens: int, bucket_cap_mb: int
+) -> tuple[list[Event], list[int]]:
+    """The events of a step on both ranks, and the bytes of the buckets by DDP's own log.
 
     Args:
         widths: Of linear layers without biases.
@@ -38,15 +39,7 @@ def recorded_step(widths: Sequence[int], num_tokens: int, bucket_cap_mb: int) ->
         bucket_cap_mb: As DDP takes it.
     """
     results = run_ranks(_step, NUM_RANKS, tuple(widths), num_tokens, bucket_cap_mb)
-    return {
-        "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
-        "command": "python -m course_utils.distributed.ddp_trace FILE",
-        "versions": {"python": platform.python_version(), "torch": torch.__version__},
-        "machine": f"{platform.machine()}, one thread for each of two processes",
-        "step": {"widths": list(widths), "tokens": num_tokens, "bucket_cap_mb": bucket_cap_mb},
-        "buckets": results[0][1],
-        "events": {str(rank): events for rank, (events, _) in enumerate(results)},
-    }
+    return [event for events, _ in results for event in events], results[0][1]
 
 
 def _step(
@@ -68,24 +61,36 @@ def _step(
     comm.barrier()
     with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiler:
         step()
-    return step_events(trace_of(profiler)), [
-        int(each) for each in log["rebuilt_bucket_sizes"].split(", ")
+    events = select(read_trace(profiler), kind=("cpu_op", "communication"))
+    kept = [*outermost(events), *select(events, name=HAND_OVER)]
+    kept.sort(key=lambda event: event["start_ns"])
+    return kept, [int(each) for each in log["rebuilt_bucket_sizes"].split(", ")]
+
+
+def about(date: str, versions: Mapping[str, str], buckets: Sequence[int]) -> list[str]:
+    """What stands above the record of unit 09."""
+    software = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return [
+        f"One step of PyTorch's DistributedDataParallel on two processes of a CPU: linear layers "
+        f"without biases of widths {', '.join(map(str, WIDTHS))}, {NUM_TOKENS} tokens a rank, "
+        f"bucket_cap_mb={BUCKET_CAP_MB}",
+        f"source: recorded by the course on {date}: "
+        "python -m course_utils.distributed.ddp_trace FILE",
+        "licence: MIT, as the course",
+        f"software: {software}, gloo, one thread for each process",
+        "units: microseconds from the first event of each rank, on a clock of its own; bytes of an "
+        "all-reduce = its bucket, in fp32",
+        "cut: operators that another one calls dropped",
+        f"buckets by DDP's own log, in bytes: {', '.join(map(str, buckets))}",
     ]
 
 
 def main(path: str) -> None:
-    """Record the step of unit 09, an event in each line."""
-    record = recorded_step(WIDTHS, NUM_TOKENS, BUCKET_CAP_MB)
-    events = {
-        rank: [json.dumps(list(each.values())) for each in events]
-        for rank, events in record.pop("events").items()
-    }
-    separator = ",\n"
-    rows = separator.join(
-        f'"{rank}": [\n{separator.join(lines)}\n]' for rank, lines in events.items()
-    )
-    head = json.dumps(record, indent=1)[:-2]
-    Path(path).write_text(f'{head},\n "events": {{\n{rows}\n}}\n}}\n', encoding="utf-8")
+    """Record the step of unit 09."""
+    events, buckets = recorded_step(WIDTHS, NUM_TOKENS, BUCKET_CAP_MB)
+    date = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+    versions = {"python": platform.python_version(), "torch": torch.__version__}
+    write_table(events, path, about(date, versions, buckets))
 
 
 if __name__ == "__main__":

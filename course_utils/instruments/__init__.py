@@ -9,7 +9,6 @@ from course_utils.instruments.flop_count import FlopCount, count_flops
 from course_utils.instruments.memory_trace import MemoryTrace, Phase, TracedStorage
 from course_utils.instruments.memory_tracer import trace_memory
 from course_utils.instruments.moved_bytes import MovedBytes, Operation, Traffic, count_bytes
-from course_utils.instruments.overlap import Overlap, measure_overlap
 from course_utils.instruments.pipeline import PassSeconds, PipelineRun, simulate_pipeline
 from course_utils.instruments.process_memory import ProcessGrowth, watch_process
 from course_utils.instruments.profiling import Profile, named_range, profile

@@ -7,7 +7,7 @@
 
 An operator's *total* time holds that of the operators that it calls; its *own* time does not, so
 own times add up to the whole. Counts repeat from run to run; seconds do not, and the profiler adds
-to them. A trace opens at https://ui.perfetto.dev, and `measure_overlap` reads it.
+to them. A trace opens at https://ui.perfetto.dev, and `course_utils.traces` reads it.
 
 Source: PyTorch documentation, `torch.profiler`.
 """
@@ -15,7 +15,6 @@ Source: PyTorch documentation, `torch.profiler`.
 import json
 import math
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from torch.profiler import profile as torch_profile
 from course_utils.configs.validation import require_not_negative
 from course_utils.instruments.exclusive_use import exclusive
 from course_utils.instruments.preconditions import require_call, require_real_tensors
+from course_utils.traces import trace_of
 
 PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm")  # others that multiply call one of these
 
@@ -150,12 +150,3 @@ def _row(event: Any) -> dict[str, Any]:
         "total_us": event.cpu_time_total,
         "device_us": event.self_device_time_total,
     }
-
-
-def trace_of(profiler: torch_profile) -> dict[str, Any]:
-    """The trace of a profiler that has stopped, which writes it once, and only to a file."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "trace.json"
-        profiler.export_chrome_trace(str(path))
-        trace: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return trace

@@ -1,7 +1,7 @@
 """Published and measured runs as data; each record says where, when and how it was made.
 
 Measured records are JSON files beside this module, written by `python -m tests.gpu.measure`;
-published ones are CSV files, read by `published`.
+published ones are CSV files, read by `published`, `sweeps` and `traces`.
 """
 
 import json
@@ -38,7 +38,7 @@ def measured(part: str, folder: Path = FOLDER) -> list[Record]:
     """All records of one part that were measured on a GPU, sorted by file name.
 
     Args:
-        part: ``"memory"``, ``"counts"``, ``"times"`` or ``"utilisation"``.
+        part: ``"memory"``, ``"counts"``, ``"times"``, ``"traces"`` or ``"utilisation"``.
         folder: Folder of the records.
     """
     files = sorted(folder.glob(f"{part}-*.json"))

@@ -3,7 +3,7 @@
 Backward ends with autograd's last node. The **tail** lasts from there to the end of the last
 all-reduce. Communication is **exposed** while an all-reduce runs and no operator does.
 
-Events are those of `course_utils.instruments.step_events`.
+Events are those of `course_utils.traces`.
 """
 
 from typing import Any

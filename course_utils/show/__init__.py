@@ -19,6 +19,7 @@ from course_utils.show.data_parallel import (
 from course_utils.show.explorer import Choice, explorer
 from course_utils.show.flops import flop_shares, shares_over_length
 from course_utils.show.gradients import gradient_exponents
+from course_utils.show.lanes import trace_lanes
 from course_utils.show.layer_diagram import layer_diagram, layer_explorer
 from course_utils.show.memory_budget import memory_over_length, training_memory
 from course_utils.show.memory_over_time import births_and_deaths, memory_timeline, memory_timelines
@@ -45,5 +46,4 @@ from course_utils.show.serving import (
     rates_over_batch,
 )
 from course_utils.show.sharding import kept_and_sent
-from course_utils.show.trace import trace_picture
 from course_utils.show.try_call import try_it

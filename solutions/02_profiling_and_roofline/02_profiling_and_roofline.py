@@ -58,7 +58,6 @@ from course_utils.instruments import (
     count_bytes,
     fake_tensors,
     fastest_seconds,
-    measure_overlap,
     measure_roofline,
     named_range,
     profile,
@@ -71,9 +70,10 @@ from course_utils.show import (
     explorer,
     rooflines,
     steps_on_roofline,
-    trace_picture,
+    trace_lanes,
     try_it,
 )
+from course_utils.traces import busy_seconds, computing, read_trace
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()
@@ -185,7 +185,9 @@ pd.DataFrame(table).T.style.format({"calls": "{:.0f}", "share": "{:.0%}"})
 
 # %% folded=true tags=["nbval-ignore-output"]
 # Figure: a training step on its time line
-trace_picture(profiles["train"])
+trace_lanes(
+    read_trace(profiles["train"].trace), "A training step: what an operator calls stands below it."
+)
 
 # %% [markdown]
 # `profiles["train"].write_trace("step.json")` writes the same trace for [ui.perfetto.dev](https://ui.perfetto.dev), where you can zoom and click. On a GPU the ranges also show up in Nsight Systems, above the kernels:
@@ -198,7 +200,7 @@ if torch.cuda.is_available():
     def step():
         on_gpu(gpu_ids).sum().backward()
 
-    kernels = measure_overlap(profile(step).trace).computation_seconds
+    kernels = busy_seconds(computing(read_trace(profile(step).trace)))
     print(f"kernels run for {kernels:.2e} s of a step of {fastest_seconds(step):.2e} s")
     print(measure_roofline("cuda"))
 else:

@@ -67,7 +67,7 @@ from course_utils.distributed import (
 )
 from course_utils.distributed.ddp_log import logged_buckets
 from course_utils.instruments import time_call, trace_memory
-from course_utils.records.ddp_step import recorded_ddp_step
+from course_utils.records.traces import about, recorded_trace
 from course_utils.reference import Transformer, token_loss
 from course_utils.reference.accumulation import count_targets, ragged_batch, sum_of_losses
 from course_utils.reference.bucketing import accumulate_together as together_of_course
@@ -81,12 +81,13 @@ from course_utils.show import (
     ring_steps,
     step_over_bucket_bytes,
     tokens_per_second_over_devices,
+    trace_lanes,
     try_it,
 )
 from course_utils.show.picture import axes
 from course_utils.show.side_by_side import DDP_STEPS, SideBySide
-from course_utils.show.step_trace import step_trace_picture
 from course_utils.show.torch_source import DDP_SOURCE, Excerpts
+from course_utils.traces import by_rank
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()
@@ -1370,8 +1371,10 @@ for finds_unused, log in logs.items():
 
 # %% folded=true tags=["nbval-check-output"]
 # Figure: five layers, four buckets, two of gloo's threads on each rank
-recorded = recorded_ddp_step()
-step_trace_picture(recorded)
+recorded = recorded_trace("cpu2_ddp_step")
+trace_lanes(
+    recorded, "Two ranks in one step of a real DDP: operators, and each bucket on a thread of gloo."
+)
 
 # %% Read a real trace [markdown] exercise="u09-read-step" points=1.5 minutes=12 difficulty=3 importance=5 extra=true
 # **Write** `read_step`: three whole numbers from the events of one rank, which come in any order. A third of the points each:
@@ -1435,8 +1438,8 @@ try_it(read_step, by_hand)
 # %% folded=true tags=["nbval-check-output"]
 # Compare with: DDP's log of its buckets, and what each rank's trace says
 read_step_of = answer("u09-read-step", read_step)
-print("DDP's log:", recorded["buckets"])
-for rank, events in recorded["events"].items():
+print("DDP's log:", about("cpu2_ddp_step")["buckets by DDP's own log, in bytes"])
+for rank, events in by_rank(recorded).items():
     found = read_step_of(events)
     milliseconds = {name: found[f"{name}_ns"] / 1e6 for name in ("tail", "exposed")}
     times = ", ".join(f"{name} {each:.1f} ms" for name, each in milliseconds.items())

@@ -22,13 +22,14 @@ from pathlib import Path
 import torch
 
 from course_utils.instruments.fake import NO_GPU
-from tests.gpu import counts, memory, times, utilisation
+from tests.gpu import counts, memory, times, traces, utilisation
 from tests.gpu.setting import Row, Setting
 
 PARTS: dict[str, Callable[[Setting], Iterator[Row]]] = {
     "memory": memory.measure,
     "counts": counts.measure,
     "times": times.measure,
+    "traces": traces.measure,
     "utilisation": utilisation.measure,
 }
 RECORDS = Path(__file__).parents[2] / "course_utils" / "records"
@@ -66,7 +67,8 @@ def write_record(part: str, setting: Setting, folder: Path) -> None:
 
 def summary(row: Row) -> str:
     """A row without its nested values."""
-    flat = {name: value for name, value in row.items() if not isinstance(value, dict | tuple)}
+    nested = dict | list | tuple
+    flat = {name: value for name, value in row.items() if not isinstance(value, nested)}
     return json.dumps(flat)
 
 

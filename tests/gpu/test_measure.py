@@ -13,6 +13,7 @@ from course_utils.formulas.recomputation import POLICIES
 from course_utils.instruments import PeakMemory, Timing
 from course_utils.reference import Training
 from course_utils.reference.training import ADAMW
+from course_utils.traces import read_trace, select
 from tests.gpu import measure, times
 from tests.gpu.fast_training import FastTraining
 from tests.gpu.memory import (
@@ -51,6 +52,13 @@ def test_each_part_runs_on_a_cpu_and_says_so(part, tmp_path, capsys):
 def test_on_one_device_all_counts_agree():
     rows = list(measure.PARTS["counts"](Setting(device="cpu", is_tiny=True)))
     assert all(row["agree"] and row["on_cpu"]["saved_bytes"] > 0 for row in rows)
+
+
+def test_a_measured_trace_is_read_by_the_one_reader():
+    rows = list(measure.PARTS["traces"](Setting(device="cpu", is_tiny=True)))
+    fused, loop = (select(read_trace(row), kind="cpu_op") for row in rows)
+    assert [row["adamw"] for row in rows] == ["fused", "for-loop"]
+    assert 0 < len(fused) < len(loop)  # an operator for every parameter and step of the formula
 
 
 def test_cases_are_24_and_each_adamw_meets_each_policy_and_precision():

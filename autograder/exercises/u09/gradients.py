@@ -27,7 +27,8 @@ from autograder.observers.on_ranks import FLOAT64_BYTES
 from autograder.observers.tools import length_of
 from autograder.observers.u09 import dropout, flat, global_mean, ring
 from autograder.observers.u09.dropout import model_of
-from course_utils.instruments.overlap import measure_overlap
+from course_utils.traces import Event as TracedEvent
+from course_utils.traces import exposed_seconds, made
 
 # === u09-global-mean
 # A rank's share of the mean loss over the targets of all ranks.
@@ -534,26 +535,20 @@ def _step(rng: random.Random, number: int) -> list[Event]:
     return rng.sample(events, len(events)) if number % 4 else events
 
 
+def _as_traced(event: Event) -> TracedEvent:
+    kind = "communication" if event["name"] == ALL_REDUCE else "cpu_op"
+    times = {"start_ns": event["start_ns"], "end_ns": event["end_ns"]}
+    return made(kind=kind, name=event["name"], **times)
+
+
 @declares_check(
     "u09-read-step",
     step_cases,
     fallback="course_utils.reference.step_trace.read_step",
-    give_away=("course_utils.instruments.overlap",),
+    give_away=("course_utils.traces.times",),
 )
 def measured_read_step(events: list[Event]) -> dict[str, int]:
     """First bucket and tail from sorted events; what is exposed, by the course's instrument."""
-    trace = {
-        "traceEvents": [
-            {
-                "ph": "X",
-                "cat": "cpu_op",
-                "name": each["name"],
-                "ts": each["start_ns"],
-                "dur": each["end_ns"] - each["start_ns"],
-            }
-            for each in events
-        ]
-    }  # a nanosecond stands for a microsecond here, so that all of it stays whole
     in_order = sorted(events, key=lambda each: each["start_ns"])
     ends = {
         is_sent: sorted(each["end_ns"] for each in events if each["name"].startswith(name))[-1]
@@ -562,5 +557,5 @@ def measured_read_step(events: list[Event]) -> dict[str, int]:
     return {
         "first_bytes": next(each["bytes"] for each in in_order if each["name"] == ALL_REDUCE),
         "tail_ns": ends[True] - ends[False],
-        "exposed_ns": round(1e6 * measure_overlap(trace).exposed_seconds),
+        "exposed_ns": round(1e9 * exposed_seconds(map(_as_traced, events))),
     }

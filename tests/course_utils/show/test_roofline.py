@@ -4,12 +4,11 @@ import pytest
 import torch
 
 from course_utils.configs import preset
-from course_utils.instruments import count_bytes, fake_tensors, named_range, profile
+from course_utils.instruments import count_bytes, fake_tensors
 from course_utils.reference import Transformer
 from course_utils.reference.generation import Cache, hidden_states
-from course_utils.show import device_roof, rooflines, steps_on_roofline, trace_picture
+from course_utils.show import device_roof, rooflines, steps_on_roofline
 from course_utils.show.roofline import Roof, cache_intensity, intensities
-from course_utils.show.trace import _bars
 
 
 def test_a_roof_is_a_slope_and_then_flat():
@@ -65,15 +64,3 @@ def test_steps_on_a_roof():
     picture = steps_on_roofline("Llama-3-8B", "H100-SXM", 1, 1024)
     assert "decode can reach 0.35% of the peak. The ridge is at 295 FLOP/B." in picture.caption
     assert "decode: 1.03 FLOP/B" in picture.svg()
-
-
-def test_what_an_event_calls_stands_below_it():
-    def call():
-        with named_range("outer"):
-            torch.ones(40, 40) @ torch.ones(40, 40)
-
-    profiled = profile(call)
-    lanes = {each.name: each.lane for each in _bars(profiled)}
-    assert lanes["outer"] == 0
-    assert lanes["aten::mm"] == lanes["aten::ones"] == 1  # matmul, which only calls it, is left out
-    assert "outer" in trace_picture(profiled).svg()
