@@ -27,20 +27,20 @@ HUB = "tests/hub"
 COMMANDS = {
     "setup": (
         "student",
-        ["-m autograder.student.launch setup"],
+        ["-m autograder.student setup"],
         "make .venv and work/, and start nothing",
     ),
-    "lab": ("student", ["-m autograder.student.launch lab"], "open JupyterLab on your work folder"),
+    "lab": ("student", ["-m autograder.student lab"], "open JupyterLab on your work folder"),
     "submit": (
         "student",
-        ["-m autograder.student.work_folder submit"],
+        ["-m autograder.student submit"],
         "check a unit and hand it in",
     ),
-    "fresh": ("student", ["-m autograder.student.work_folder fresh"], "get a unit or a cell anew"),
-    "practice": ("student", ["-m autograder.student.practice"], "new sizes for what you passed"),
+    "fresh": ("student", ["-m autograder.student fresh"], "get a unit or a cell anew"),
+    "practice": ("student", ["-m autograder.student practice"], "new sizes for what you passed"),
     "author": (
         "dev",
-        ["-m autograder.student.launch author"],
+        ["-m autograder.student author"],
         "JupyterLab for authors and graders",
     ),
     "collect": ("dev", ["-m autograder.grading.intake.lms"], "take in an LMS download"),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from autograder.authoring.student_files import FOR_STAFF
-from autograder.student.launch import main
+from autograder.student.__main__ import main
 
 ROOT = Path(__file__).parents[1]
 IGNORED = (ROOT / ".dockerignore").read_text("utf-8").split()

@@ -45,8 +45,8 @@ class Dependencies:
     def of(self, code: str, modules: tuple[str, ...] = ()) -> set[Path]:
         """Files that the code uses: modules, and the data beside them.
 
-        Data are scripts and styles that a widget hands to the page, and all records where `records`
-        is used.
+        Data are scripts and styles that a widget hands to the page, tables beside a module that is
+        used, and all records where `records` is used.
         """
         found: set[Path] = set()
         new = {path for name in modules if (path := self._file(name))}
@@ -138,7 +138,8 @@ class Source:
 
 def _data(folder: Path) -> tuple[str, ...]:
     """Names of files in a folder that its modules read."""
-    return ("*.js", "*.css", "*.json", "*.csv") if folder.name == "records" else ("*.js", "*.css")
+    always = ("*.js", "*.css", "*.csv")
+    return (*always, "*.json") if folder.name == "records" else always
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:

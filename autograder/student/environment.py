@@ -9,8 +9,8 @@ pip's cache has kept of the downloads.
 """
 
 import fcntl
-import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -37,35 +37,35 @@ def python_of(root: Path) -> str:
     return f"{root}/.venv/bin/python"
 
 
-def stamp_of(root: Path, profile: str) -> list[str]:
-    """What an environment is made from: its place, its Python's version, the pins, the profile."""
-    command = [python_of(root), "-ISc", "import sys; print('%d.%d' % sys.version_info[:2])"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        version = done.stdout.strip()
-    except OSError:  # there is none, or it does not start
-        version = "none"
-    texts = [(root / name).read_bytes() for name in ("requirements.txt", "pyproject.toml")]
-    return [str(root), version, hashlib.sha256(b"\0".join(texts)).hexdigest(), profile]
+def version_of(root: Path) -> str:
+    """The version of the environment's Python, as 3.12; of one that does not start, why."""
+    asks = "import sys; print('%d.%d' % sys.version_info[:2])"
+    return subprocess.getoutput(shlex.join([python_of(root), "-ISc", asks]), errors="replace")
+
+
+def pins_of(root: Path) -> list[str]:
+    """The texts that say what is installed."""
+    return [(root / name).read_text("utf-8") for name in ("requirements.txt", "pyproject.toml")]
 
 
 def write_stamp(root: Path, profile: str) -> None:
     """Record what the environment is made from, once it is complete."""
-    (root / STAMP).write_bytes(os.fsencode("\n".join(stamp_of(root, profile))))
+    parts = [str(root), version_of(root), *pins_of(root), profile]
+    (root / STAMP).write_bytes(os.fsencode("\0".join(parts)))
 
 
 def read_stamp(root: Path) -> list[str]:
-    """What a complete environment was made from, if it is in its place and has its Python."""
-    stamp, here = root / STAMP, stamp_of(root, "")[:2]
-    lines = os.fsdecode(stamp.read_bytes()).split("\n") if stamp.is_file() else []
+    """Pins and profile of a complete environment, if it is in its place and has its Python."""
+    stamp, here = root / STAMP, [str(root), version_of(root)]
+    parts = os.fsdecode(stamp.read_bytes()).split("\0") if stamp.is_file() else []
     is_right = NAMED not in os.environ or here[1] == "{}.{}".format(*sys.version_info)
-    return lines if is_right and lines[:2] == here else []
+    return parts[2:] if is_right and parts[:2] == here else []
 
 
 def is_ready(root: Path, profile: str) -> bool:
     """Whether it can be used as it is; the author's profile contains the student's."""
-    wanted = stamp_of(root, profile)
-    return read_stamp(root) in (wanted, [*wanted[:3], "dev"])
+    *pins, made_for = read_stamp(root) or [""]
+    return pins == pins_of(root) and made_for in (profile, "dev")
 
 
 def ensure(root: Path, profile: str) -> None:
@@ -81,15 +81,15 @@ def ensure(root: Path, profile: str) -> None:
 
 def make(root: Path, profile: str) -> None:
     """Bring a usable environment up to date; make any other anew."""
-    made_of = read_stamp(root)
-    if not made_of and (why := complaint()):
+    if made_of := read_stamp(root):
+        (root / STAMP).unlink()
+    elif why := complaint():
         raise CommandError(why)
-    (root / STAMP).unlink(missing_ok=True)
-    if not made_of:
+    else:
         say(f"Making the environment in .venv: there is none that can be used. {SPACE}.")
         # If this Python is that of `.venv` itself: the one that made it. mypy lacks the name.
         call(root, vars(sys)["_base_executable"], "-m", "venv", "--clear", ".venv")
-    profile = "dev" if "dev" in made_of else profile
+    profile = "dev" if made_of[-1:] == ["dev"] else profile
     call(root, python_of(root), "-m", "pip", "install", "-e", TARGETS[profile])
     write_stamp(root, profile)
 

@@ -13,21 +13,15 @@ from autograder.cells import cell_key, is_solution, nbgrader_metadata
 from autograder.commands import CommandError
 
 
-def refuse_other_unit(unit: str, fresh: NotebookNode, mine: NotebookNode) -> None:
-    """Stop if all course cells in a notebook belong to other units."""
-    wanted, got = _units_of(fresh), _units_of(mine)
-    if got and not wanted & got:
-        raise CommandError(
-            f"work/{unit}/{unit}.ipynb holds cells of {', '.join(sorted(got))}, not of "
-            f"{', '.join(sorted(wanted))}. Put the right notebook there, or get a fresh one "
-            f"with `make fresh UNIT={unit}`."
-        )
-
-
 def refuse_missing_cells(unit: str, fresh: NotebookNode, mine: NotebookNode) -> None:
-    """Stop if a cell of the course is missing."""
+    """Stop if a cell of the course is missing, or all are, as in a notebook of another unit."""
     present = {cell_key(cell) for cell in mine.cells}
     wanted = [cell_key(cell) for cell in fresh.cells if nbgrader_metadata(cell)]
+    if not present.intersection(wanted):
+        raise CommandError(
+            f"work/{unit}/{unit}.ipynb holds no cell of this unit. Put the right notebook there, "
+            f"or get a fresh one with `make fresh UNIT={unit}`."
+        )
     if missing := [name for name in wanted if name not in present]:
         raise CommandError(
             f"The notebook is not complete: {', '.join(missing)} is missing. "
@@ -110,8 +104,3 @@ def _syntax_problem(source: str) -> str:
     except SyntaxError as error:
         return f"{error.msg}, line {error.lineno}"
     return ""
-
-
-def _units_of(notebook: NotebookNode) -> set[str]:
-    names = [str(nbgrader_metadata(cell).get("grade_id", "")) for cell in notebook.cells]
-    return {f"unit {name[1:3]}" for name in names if name[:1] == "u" and name[1:3].isdigit()}

@@ -7,24 +7,20 @@ the user's settings nor the environment change. An author's files are saved only
 cannot tell a text master from a module, opens both as notebooks, and its autosave would write a
 notebook's header into the module.
 
-    python -m autograder.student.launch lab --unit 01 --port 8890
-    python -m autograder.student.launch setup  # where something else starts Jupyter
+    serve(ROOT, "student", student_page(ROOT, "01"), 8890)
 """
 
-import argparse
 import os
 import secrets
 import signal
 import sys
 import webbrowser
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import zmq
 
-from autograder.commands import ROOT, CommandError, find_unit, port_number, say, units_in
-from autograder.startup import skip_slow_imports
+from autograder.commands import find_unit, say, units_in
 from autograder.student.missing_units import copy_missing_units
 from autograder.student.outdated import outdated_units
 
@@ -55,15 +51,10 @@ def author_page(root: Path, unit: str) -> str:
     return f"/lab/tree/solutions/{name}/{name}.py" if name else "/lab"
 
 
-def browser_found() -> bool:
+def has_display() -> bool:
     """Whether a browser window can open; one inside the terminal would only be in the way."""
     windows = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
-    if sys.platform == "linux" and not any(os.environ.get(name) for name in windows):
-        return False
-    try:
-        return bool(webbrowser.get())
-    except webbrowser.Error:
-        return False
+    return sys.platform != "linux" or any(os.environ.get(name) for name in windows)
 
 
 def use_settings(root: Path, profile: str) -> None:
@@ -92,7 +83,7 @@ def server_options(root: Path, profile: str, page: str, port: int) -> dict[str, 
         "ServerApp.ip": "127.0.0.1",
         "ServerApp.port": port,
         "ServerApp.port_retries": PORTS_TRIED,
-        "ServerApp.open_browser": browser_found(),
+        "ServerApp.open_browser": has_display(),
         # Jupyter refuses to run as root, as in a container; the token protects the server.
         "ServerApp.allow_root": True,
         "ServerApp.log_level": "ERROR",
@@ -115,10 +106,7 @@ def announce(server: Any, page: str, wanted_port: int | None) -> None:
     """Say that the page is ready, and where."""
     if wanted_port not in (None, server.port):
         say(f"Port {wanted_port} is busy; using port {server.port} instead.")
-    if server.open_browser:
-        say("The page is ready and opens in your browser; Ctrl-C here stops it.")
-    else:
-        say("The page is ready; no browser was found: open this address. Ctrl-C here stops it.")
+    say("The page is ready; if no browser opens it, go to this address. Ctrl-C here stops it.")
     say(address(server.connection_url, page, server.identity_provider.token))
 
 
@@ -155,7 +143,7 @@ def serve(root: Path, profile: str, page: str, port: int | None, farewell: str =
     if there := address_of_running(root_of(root, profile), page):
         say("JupyterLab runs on this folder already: open it there, or stop it with Ctrl-C first.")
         say(there)
-        if browser_found():
+        if has_display():
             webbrowser.open(there)
         return
     # Imported only now, when its settings are in place.
@@ -167,29 +155,3 @@ def serve(root: Path, profile: str, page: str, port: int | None, farewell: str =
     server.io_loop.add_callback(announce, server, page, port)
     server.start()
     say(farewell or f"JupyterLab is stopped; your work is in {options['ServerApp.root_dir']}")
-
-
-def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
-    """Choose the page and serve it, or only set up; 0 if it was stopped in the ordinary way."""
-    skip_slow_imports()
-    parser = argparse.ArgumentParser(prog="python3 -m autograder", description=__doc__)
-    parser.add_argument("command", choices=["setup", "lab", "author"])
-    parser.add_argument("--unit", default="", help="the unit to open: its number or its name")
-    parser.add_argument("--port", type=port_number, help="port to use if it is free")
-    options = parser.parse_args(arguments)
-    profile = "author" if options.command == "author" else "student"
-    try:
-        page = (student_page if profile == "student" else author_page)(root, options.unit)
-        if options.command != "setup":
-            serve(root, profile, page, options.port)
-    except CommandError as error:
-        print(error, file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("Stopped before JupyterLab was ready.", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -13,6 +13,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
 
 from autograder.cells import cell_key, is_solution, no_such_cell
+from autograder.commands import CommandError
 
 NEW_CELL: dict[str, Callable[[str], NotebookNode]] = {
     "code": new_code_cell,
@@ -58,11 +59,11 @@ def with_cell_reset(notebook: NotebookNode, fresh: NotebookNode, name: str) -> N
     """A copy of a notebook with one cell as released, put back if it is gone.
 
     Raises:
-        KeyError: If the fresh notebook has no such cell.
+        CommandError: If the fresh notebook has no such cell.
     """
     order = [cell_key(cell) for cell in fresh.cells]
     if name not in order:
-        raise KeyError(no_such_cell(name, fresh))
+        raise CommandError(f"Nothing was changed: {no_such_cell(name, fresh)}")
     original = deepcopy(fresh.cells[order.index(name)])
     repaired = deepcopy(notebook)
     present = [cell_key(cell) for cell in repaired.cells]

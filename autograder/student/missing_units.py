@@ -6,14 +6,12 @@ Each file appears whole or not at all; what was interrupted goes on at the next 
     copy_missing_units(Path("notebooks"), Path("work"))  # ["01_transformer_flops"]
 """
 
-import errno
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 from autograder import progress_file
-from autograder.commands import CommandError, units_in
+from autograder.commands import units_in
 from autograder.files import replacing
 
 
@@ -24,29 +22,19 @@ def copy_missing_units(notebooks: Path, work: Path) -> list[str]:
         What was copied: the names of whole units, and "unit/file" for single files.
 
     Raises:
-        CommandError: If the work folder cannot be written.
+        OSError: If the work folder cannot be written.
     """
-    try:
-        work.mkdir(parents=True, exist_ok=True)
-        progress_file.create(work)
-        return [name for unit in units_in(notebooks) for name in _completed(unit, work / unit.name)]
-    except OSError as error:
-        mend = "move away what is in its place, or fix its permissions"
-        if error.errno == errno.ENOSPC:
-            mend = "make room on its disk"
-        raise CommandError(
-            f"Your notebooks go into the folder {work}, which cannot be written ({error}): "
-            f"{mend}, and run the command again."
-        ) from error
+    work.mkdir(parents=True, exist_ok=True)
+    progress_file.create(work)
+    return [name for unit in units_in(notebooks) for name in _complete(unit, work / unit.name)]
 
 
-def _completed(unit: Path, target: Path) -> Iterator[str]:
+def _complete(unit: Path, target: Path) -> list[str]:
     is_new = not target.exists()
-    for file in files_in(unit):
-        if not os.path.lexists(target / file):
-            copy_file(unit / file, target / file)
-            yield from [] if is_new else [f"{unit.name}/{file}"]
-    yield from [unit.name] if is_new else []
+    missing = [file for file in files_in(unit) if not os.path.lexists(target / file)]
+    for file in missing:
+        copy_file(unit / file, target / file)
+    return [unit.name] if is_new else [f"{unit.name}/{file}" for file in missing]
 
 
 def files_in(unit: Path) -> list[Path]:

@@ -4,8 +4,6 @@ Their first cell imports what this version may no longer have. Nothing is change
 `make fresh` moves the answers into a new notebook and keeps the old one.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

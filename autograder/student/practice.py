@@ -4,15 +4,12 @@ The points stay. Once an exercise is right on the new sizes, it has its first on
 and grading know nothing of this.
 """
 
-import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from autograder import catalogue, practice_files, progress_file
 from autograder.catalogue import Exercise
-from autograder.commands import ROOT, CommandError, find_unit
-from autograder.student.work_folder import unit_and_cell
+from autograder.commands import CommandError, find_unit
 
 
 def practise(root: Path, work: Path, wanted: str, exercise: str = "") -> list[Exercise]:
@@ -67,23 +64,3 @@ def print_what_is_new(new: Sequence[Exercise], fresh: str) -> None:
         print(f"  {item.id}  {item.title}")
     print("Run one: your points stay, and once it is right there it has its first sizes again.")
     print(f"To write one from memory: `{fresh}{new[0].id}`.")
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Run the command, and say what has new sizes; 0 if something has."""
-    parser = argparse.ArgumentParser(prog="make practice", description=__doc__)
-    parser.add_argument("unit", nargs="?", default="")
-    parser.add_argument("exercise", nargs="?", default="")
-    options = parser.parse_args(arguments)
-    try:
-        unit, exercise = unit_and_cell(options.unit, options.exercise)
-        new = practise(ROOT, ROOT / "work", unit, exercise)
-    except CommandError as error:
-        print(error, file=sys.stderr)
-        return 1
-    print_what_is_new(new, f"make fresh UNIT={unit} CELL=")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

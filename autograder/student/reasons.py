@@ -6,10 +6,10 @@ manylinux_2_28 for x86_64 and aarch64. The other pins ask for less, but that num
 with cp311. Whoever moves the pin of torch reads them again. `explain` reads pip's log.
 """
 
-import importlib.util
 import platform
 import re
 import sys
+from importlib.util import find_spec
 
 TORCH, NEWEST = "2.13.0", (3, 14)
 SYSTEMS = (
@@ -38,11 +38,10 @@ AGAIN = "Run the same command again and it goes on from there."
 def complaint() -> str:
     """Why the pins cannot be installed on this machine, in one sentence; empty if they can."""
     python, here = "{}.{}".format(*sys.version_info), platform.platform()
-    lacking = not importlib.util.find_spec("ensurepip")
     rows = (
         (sys.version_info[:2] > NEWEST, "Python 3.11 to 3.14", f"Python {python}", PYTHON),
         (not re.match(NAMES, here), SYSTEMS, here, f"{PYTHON}, or {PLACE}"),
-        (lacking, "the module ensurepip", "a Python without it", DEBIAN.format(python)),
+        (not find_spec("ensurepip"), "ensurepip", "a Python without it", DEBIAN.format(python)),
     )
     sentence = "The course (torch {}) needs {}, and this is {}: {}."
     return next((sentence.format(TORCH, *row[1:]) for row in rows if row[0]), "")

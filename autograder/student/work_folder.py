@@ -3,11 +3,9 @@
 Nothing is lost: a notebook that is replaced is kept in the folder `before` beside it.
 """
 
-import argparse
 import contextlib
 import re
 import shutil
-import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ from nbformat import NotebookNode
 
 from autograder import progress_file
 from autograder.cells import cell_key, is_solution
-from autograder.commands import ROOT, CommandError, find_unit
+from autograder.commands import CommandError, find_unit
 from autograder.files import replacing, write_whole
 from autograder.student import inspection, merge_answers
 
@@ -25,7 +23,7 @@ from autograder.student import inspection, merge_answers
 class WorkFolder:
     """A student's work folder, and the releases that it came from."""
 
-    def __init__(self, root: Path = ROOT, work: Path | None = None) -> None:
+    def __init__(self, root: Path, work: Path | None = None) -> None:
         self.root, self.work = root, work or root / "work"
 
     def submit(self, wanted: str) -> Path:
@@ -39,7 +37,6 @@ class WorkFolder:
         """
         unit = find_unit(self.root / "notebooks", wanted)
         fresh, mine = self._release(unit), _read(self._notebook(unit))
-        inspection.refuse_other_unit(unit, fresh, mine)
         inspection.refuse_missing_cells(unit, fresh, mine)
         self._refuse_unsaved(unit, mine)
         handed_in = merge_answers.merge_answers(mine, fresh)
@@ -74,10 +71,7 @@ class WorkFolder:
         except CommandError:  # no notebook to reset one cell in: make a whole fresh one
             mine, cell = nbformat.v4.new_notebook(), ""
         if cell:
-            try:
-                return merge_answers.with_cell_reset(mine, release, cell)
-            except KeyError as error:
-                raise CommandError(f"Nothing was changed: {error.args[0]}") from None
+            return merge_answers.with_cell_reset(mine, release, cell)
         spare = self._spare_answers(path, release)
         for line in inspection.rescues(mine, release, spare):
             print(line)
@@ -157,33 +151,3 @@ def print_what_is_kept(kept: Path | None) -> None:
     old = f"the old notebook is kept: {kept}" if kept else "there was no old notebook."
     print(f"Done; {old}")
     print("If it is open in JupyterLab: File, Reload Notebook from Disk.")
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Run `submit` or `fresh`, and say what happened; 0 if all went well."""
-    parser = argparse.ArgumentParser(prog="make", description=__doc__)
-    parser.add_argument("command", choices=("submit", "fresh"))
-    parser.add_argument("unit", nargs="?", default="")
-    parser.add_argument("cell", nargs="?", default="")
-    options = parser.parse_args(arguments)
-    try:
-        if options.command == "submit":
-            print(f"Ready to hand in: {WorkFolder().submit(options.unit)}")
-        else:
-            print_what_is_kept(WorkFolder().fresh(*unit_and_cell(options.unit, options.cell)))
-    except CommandError as error:
-        print(error, file=sys.stderr)
-        return 1
-    except OSError as error:
-        where = f" ({error.filename})" if error.filename else ""
-        print(
-            f"Nothing was changed: {error.strerror}{where}. Make room, or let the work folder be "
-            "written, and run the same command again.",
-            file=sys.stderr,
-        )
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1289,14 +1289,14 @@ try_it(unused_on_rank_1, backward_with_unused, 96)
 #
 # Your lines beside PyTorch's, in the version that runs here:
 
-# %% folded=true tags=["nbval-check-output"]
+# %% folded=true tags=["nbval-ignore-output"]
 # Your trainer, and where DDP does the same
 SideBySide(buckets_of, DDP_STEPS)
 
 # %% [markdown]
 # And question by question:
 
-# %% folded=true tags=["nbval-check-output"]
+# %% folded=true tags=["nbval-ignore-output"]
 # Excerpts of PyTorch: its reducer, and what stands around it
 Excerpts(DDP_SOURCE)
 

@@ -42,7 +42,7 @@ NOT_OURS = ("JUPYTER", "IPYTHON", "XDG_", "NBGRADER", "COURSE_", "PYTEST", "DISP
 START = """
 import sys
 from pathlib import Path
-from autograder.student.launch import main
+from autograder.student.__main__ import main
 sys.exit(main([sys.argv[1], "--port", sys.argv[2]], Path.cwd()))
 """
 

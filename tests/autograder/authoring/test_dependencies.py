@@ -23,6 +23,8 @@ FILES = {
     "course_utils/colours.py": "BLUE = 1\n",
     "course_utils/records/__init__.py": "def measured(): return 1\n",
     "course_utils/records/gpu.json": "[]",
+    "course_utils/records/rates/__init__.py": "def rates(): return 1\n",
+    "course_utils/records/rates/h100.csv": "",
     "course_utils/process.py": "WORKER = 'course_utils.worker'\n",
     "course_utils/worker.py": "import torch\n",
 }
@@ -51,6 +53,10 @@ USES = {
     "import course_utils.show.map.drawing": MAP,
     "import course_utils.process": {"process.py", "worker.py"},
     "from course_utils.records import measured": {"records/__init__.py", "records/gpu.json"},
+    "from course_utils.records.rates import rates": {
+        "records/rates/__init__.py",
+        "records/rates/h100.csv",
+    },
     "import torch": set(),
 }
 

@@ -146,9 +146,7 @@ def test_a_python_that_was_named_replaces_another(
     project: Path, steps: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(
-            environment, "stamp_of", lambda root, _: [str(root), "3.5", "pins", "student"]
-        )
+        patch.setattr(environment, "version_of", lambda root: "3.5")
         ensure(project, "student")
         assert is_ready(project, "student")  # whichever Python runs this
         patch.setenv(NAMED, "yes")

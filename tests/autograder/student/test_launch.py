@@ -20,6 +20,7 @@ import pytest
 
 from autograder.commands import ROOT, CommandError
 from autograder.student import launch
+from autograder.student.__main__ import main
 
 NOTEBOOK = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}
 FIRST = "00_start_here"
@@ -85,7 +86,7 @@ def test_without_a_display_no_browser_is_tried(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(sys, "platform", "linux")
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
         monkeypatch.delenv(name, raising=False)
-    assert not launch.browser_found()
+    assert not launch.has_display()
 
 
 # --- Started for real -----------------------------------------------------------------------------
@@ -132,7 +133,7 @@ def private_environ(root: Path) -> dict[str, str]:
 @contextlib.contextmanager
 def started(root: Path, *words: str) -> Iterator[Lab]:
     """Start it, read its output up to the address, and stop it with Ctrl-C."""
-    command = [sys.executable, "-m", "autograder.student.launch", *words]
+    command = [sys.executable, "-m", "autograder.student", *words]
     with subprocess.Popen(
         command,
         cwd=root,
@@ -186,7 +187,7 @@ def test_a_students_lab(root: Path) -> None:
     port = free_port()
     with started(root, "lab", "--port", str(port)) as lab:
         assert lab.said[0] == f"Copied into work/: {FIRST}"
-        assert "no browser was found" in lab.said[1]
+        assert "if no browser opens it" in lab.said[1]
         assert lab.said[-1].startswith(f"http://127.0.0.1:{port}/lab/tree/{FIRST}/{FIRST}.ipynb?")
         assert len(lab.said) == 3
         disabled = lab.page_config()["disabledExtensions"]
@@ -210,7 +211,7 @@ def test_a_students_lab(root: Path) -> None:
 def test_a_second_lab_on_the_same_folder_leads_to_the_first(root: Path) -> None:
     with started(root, "lab", "--port", str(free_port())) as lab:
         done = subprocess.run(
-            [sys.executable, "-m", "autograder.student.launch", "lab", "--unit", "0"],
+            [sys.executable, "-m", "autograder.student", "lab", "--unit", "0"],
             cwd=root,
             env=private_environ(root),
             capture_output=True,
@@ -244,7 +245,7 @@ def test_a_blocked_work_folder_is_one_sentence(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (root / "work").write_text("in the way")
-    assert launch.main(["lab"], root) == 1
+    assert main(["lab"], root) == 1
     said = capsys.readouterr().err
-    assert said.startswith("Your notebooks go into the folder ")
+    assert said.startswith("Nothing of yours was changed: ")
     assert said.count("\n") == 1

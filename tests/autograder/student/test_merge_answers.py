@@ -4,6 +4,7 @@ import nbformat.v4 as nbf
 import pytest
 
 from autograder.cells import cell_key
+from autograder.commands import CommandError
 from autograder.student.merge_answers import merge_answers, with_cell_reset
 
 
@@ -105,5 +106,5 @@ def test_one_deleted_cell_comes_back_to_its_place():
 
 
 def test_unknown_cell_is_named():
-    with pytest.raises(KeyError, match="there is no cell 'h'"):
+    with pytest.raises(CommandError, match="Nothing was changed: there is no cell 'h'"):
         with_cell_reset(notebook(*course()), notebook(*course()), "h")

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from autograder.commands import CommandError
 from autograder.student.missing_units import copy_missing_units
 
 
@@ -70,11 +69,11 @@ def test_an_interrupted_copy_leaves_no_half_file_and_goes_on(
 
 
 @pytest.mark.parametrize("blocked", ["work", "work/01_flops"])
-def test_a_file_in_the_place_of_a_folder_is_one_sentence(
+def test_a_file_in_the_place_of_a_folder_stays(
     notebooks: Path, tmp_path: Path, blocked: str
 ) -> None:
     (tmp_path / blocked).parent.mkdir(exist_ok=True)
     (tmp_path / blocked).write_text("in the way")
-    with pytest.raises(CommandError, match=r"cannot be written .* move away what is in its place"):
+    with pytest.raises(OSError, match=blocked):
         copy_missing_units(notebooks, tmp_path / "work")
     assert (tmp_path / blocked).read_text() == "in the way"

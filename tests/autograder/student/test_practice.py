@@ -8,6 +8,7 @@ import pytest
 from autograder import check, progress_file
 from autograder.commands import CommandError
 from autograder.student import practice
+from autograder.student.__main__ import main
 from tests.notebooks.filling import ROOT
 
 EXERCISE = "u00-tensor-bytes"
@@ -84,12 +85,11 @@ def test_an_exercise_whose_sizes_never_change_says_so(root):
         practice.practise(root, root / "work", "00")
 
 
-def test_the_command_says_what_has_new_sizes(root, capsys, monkeypatch):
-    monkeypatch.setattr(practice, "ROOT", root)
+def test_the_command_says_what_has_new_sizes(root, capsys):
     check(EXERCISE, tensor_bytes)
-    assert practice.main([EXERCISE]) == 0
+    assert main(["practice", EXERCISE], root) == 0
     said = capsys.readouterr().out
     assert f"  {EXERCISE}  " in said
     assert f"make fresh UNIT=00 CELL={EXERCISE}" in said
-    assert practice.main(["77"]) == 1
+    assert main(["practice", "77"], root) == 1
     assert "There is no unit `77`" in capsys.readouterr().err

@@ -1,6 +1,5 @@
 """Where the pins have no packages is said in one sentence, and so is why pip failed."""
 
-import importlib.util
 import platform
 import sys
 import tomllib
@@ -9,6 +8,7 @@ import pytest
 
 from autograder.__main__ import WANTED
 from autograder.commands import ROOT
+from autograder.student import reasons
 from autograder.student.reasons import NEWEST, TORCH, complaint, explain
 
 MAC = "macOS-{}-{}-64bit"
@@ -62,7 +62,7 @@ def test_a_python_without_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     here = platform.platform()
     said = on(monkeypatch, here, (3, 15, 0))
     assert "needs Python 3.11 to 3.14, and this is Python 3.15: name another" in said
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(reasons, "find_spec", lambda _: None)
     assert "sudo apt install python3.12-venv`" in on(monkeypatch, here)
 
 

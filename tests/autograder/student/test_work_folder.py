@@ -9,7 +9,8 @@ import nbformat
 import pytest
 
 from autograder.commands import CommandError
-from autograder.student.work_folder import WorkFolder, main, unit_and_cell
+from autograder.student.__main__ import main
+from autograder.student.work_folder import WorkFolder, unit_and_cell
 from tests.notebooks.filling import ROOT, UNITS, filled, solved
 
 UNIT, OTHER = UNITS[0], UNITS[1]
@@ -105,7 +106,7 @@ def test_missing_cell_is_refused_by_name(folder):
 
 def test_notebook_of_another_unit_is_refused(folder):
     put(folder, filled(OTHER, {}))
-    with pytest.raises(CommandError, match="holds cells of unit 01, not of unit 00"):
+    with pytest.raises(CommandError, match=r"holds no cell of this unit.*make fresh"):
         folder.submit(UNIT)
 
 
@@ -168,17 +169,16 @@ def test_on_a_full_disk_nothing_is_moved(folder, command):
     before = files_of(folder)
     code = (
         "import pathlib, resource, signal, sys\n"
-        "from autograder.student.work_folder import WorkFolder, main\n"
-        f"WorkFolder.__init__.__defaults__ = (pathlib.Path({str(folder.root)!r}), None)\n"
+        "from autograder.student.__main__ import main\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
-        f"sys.exit(main([{command!r}, {UNIT!r}]))"
+        f"sys.exit(main([{command!r}, {UNIT!r}], pathlib.Path({str(folder.root)!r})))"
     )
     done = subprocess.run(
         [sys.executable, "-B", "-c", code], capture_output=True, text=True, cwd=ROOT, check=False
     )
     assert (done.returncode, files_of(folder)) == (1, before)
-    assert "Nothing was changed: File too large" in done.stderr
+    assert "Nothing of yours was changed: File too large" in done.stderr
     assert "Traceback" not in done.stderr
 
 
