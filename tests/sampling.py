@@ -43,6 +43,8 @@ def some_units() -> list[str]:
         unit.folder: [each.id for each in unit.exercises if not each.manual] for unit in others
     }
     chosen = [
-        folder for folder, names in checked.items() if not names or is_chosen(names[0], "unit", ONE_IN)
+        folder
+        for folder, names in checked.items()
+        if not names or is_chosen(names[0], "unit", ONE_IN)
     ]
     return [first.folder, *chosen]

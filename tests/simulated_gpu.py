@@ -1,14 +1,22 @@
 """A GPU where there is none: tensors on the CPU, events by its clock, an allocator that counts.
 
-What calls an instrument for a GPU can so be run line by line; its numbers mean nothing.
+What a profiler gives is the recorded step of an H100.
+
+So what calls an instrument for a GPU can be run line by line; its numbers mean nothing.
 """
 
 import contextlib
+import json
+import tempfile
 import time
+from pathlib import Path
 
 import torch
 from torch.overrides import TorchFunctionMode
 
+from course_utils.instruments import profiling
+from course_utils.records.traces import recorded_trace
+from course_utils.traces import write_perfetto
 from tests.course_utils.instruments.test_allocator import SimulatedGPU as SimulatedAllocator
 
 NAME, MEMORY_BYTES = "NVIDIA H200", 141 * 10**9
@@ -50,20 +58,19 @@ class Memory:
 
     def __init__(self, allocator):
         self.allocator = allocator
-        self.first = 0  # of the events since the peaks were reset
 
     def now(self):
         return sum(size for size, _ in self.allocator.live.values())
 
     def peak(self):
         level = highest = self.now()
-        for event in reversed(self.allocator.events[self.first :]):
+        for event in reversed(self.allocator.events):
             level += event["size"] if event["action"] == "free_requested" else -event["size"]
             highest = max(highest, level)
         return highest
 
     def reset(self):
-        self.first = len(self.allocator.events)
+        self.allocator.events.clear()
 
     def stats(self):
         levels = {"current": self.now(), "peak": self.peak()}
@@ -72,6 +79,14 @@ class Memory:
             for kind in ("requested", "allocated", "reserved")
             for name, level in levels.items()
         }
+
+
+def recorded_profile():
+    """A step of an H100 in the form in which a profiler gives it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "step.json"
+        write_perfetto(recorded_trace("h100x8_nanogpt_before"), path)
+        return json.loads(path.read_text("utf-8"))
 
 
 @contextlib.contextmanager
@@ -97,8 +112,7 @@ def simulated_gpu(monkeypatch):
         monkeypatch.setattr(torch.cuda, name, replacement)
     monkeypatch.setattr(torch.cuda.nvtx, "range_push", ranges.append)
     monkeypatch.setattr(torch.cuda.nvtx, "range_pop", ranges.pop)
-    # A profiler of this torch may know no CUDA; the course's own asks `is_available` alone.
-    monkeypatch.setattr(torch.profiler.ProfilerActivity, "CUDA", torch.profiler.ProfilerActivity.CPU)
+    monkeypatch.setattr(profiling, "trace_of", lambda _: recorded_profile())
     with allocator, TensorsOnTheCPU() as tensors:
         yield tensors
     assert ranges == []

@@ -155,9 +155,7 @@ def measure_overlap(
     for call in calls:
         call()
         seconds.append(median(seconds_on_gpu(call, num_runs)))
-    return Overlap(
-        first_seconds=seconds[0], second_seconds=seconds[1], together_seconds=seconds[2]
-    )
+    return Overlap(first_seconds=seconds[0], second_seconds=seconds[1], together_seconds=seconds[2])
 
 
 def on_two_streams(first: Callable[[], object], second: Callable[[], object]) -> Callable[[], None]:

@@ -35,6 +35,7 @@ check_setup()
 import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
+from statistics import median
 
 import pandas as pd
 import torch
@@ -187,6 +188,7 @@ pd.DataFrame(
 # %%
 predict("u16-token", None, "microseconds")
 
+
 # %% folded=true tags=["nbval-ignore-output"]
 # Measured: the product of one token, against the bytes that it reads and writes
 def moved_bytes(rows, inner, columns):
@@ -204,6 +206,7 @@ compare(
     computed=1e6 * moved_bytes(*TOKEN) / bandwidth,
     measured=1e6 * product_seconds("bf16", TOKEN),
 )
+
 
 # %% folded=true tags=["nbval-ignore-output"]
 # Figure: seconds of square products, against the roofline of the two rates
@@ -238,7 +241,9 @@ gemm = {
 others = sorted({name for name, _ in gemm})
 pd.DataFrame(
     {
-        "TFLOP/s, 4,096 tokens": [f"{gemm[n, 4096]['flops_per_second'] / 1e12:.0f}" for n in others],
+        "TFLOP/s, 4,096 tokens": [
+            f"{gemm[n, 4096]['flops_per_second'] / 1e12:.0f}" for n in others
+        ],
         "µs, one token": [f"{1e6 * gemm[n, 1]['latency_seconds']:.1f}" for n in others],
     },
     index=others,
@@ -289,6 +294,7 @@ compare(
     computed=tiles[False] / tiles[True],
     measured=attention_of[shortest, False, "fwd"] / attention_of[shortest, True, "fwd"],
 )
+
 
 # %% folded=true tags=["nbval-ignore-output"]
 # Measured: by length, with the FLOPs that the mask leaves
@@ -398,6 +404,7 @@ print(
 #
 # What the allocator did is in its own history, a **snapshot** (unit 04). **Look for it:** what is the largest part at the peak, and would recomputation help?
 
+
 # %% folded=true tags=["nbval-ignore-output"]
 # Figure: the snapshot of a step; recorded by CS336 students, a model of 3.4 B on 95 GiB
 def timeline(changes):
@@ -437,6 +444,7 @@ picture
 #
 # First the trap. The same step by two clocks: the CPU's, which stops when `step()` returns, and the GPU's events.
 
+
 # %% folded=true tags=["nbval-ignore-output"]
 # Measured: a step by two clocks, and how busy the GPU is; recorded: modded-nanogpt, H100
 def ranged_step():
@@ -453,15 +461,13 @@ if has_gpu:
 else:
     step_trace = recorded_trace("h100x8_nanogpt_before")
 work = select(step_trace, kind=GPU_WORK)
-waits = sorted(queue_seconds(each) for each in work if each["launch_ns"] is not None)
+waits = [queue_seconds(each) for each in work if each["launch_ns"] is not None]
 pd.Series(
     {
         "kernels, copies and fills": f"{len(work):,}",
-        "from the first to the last": f"{1e3 * span_seconds(work):.1f} ms" if work else "-",
-        "GPU busy": f"{busy_seconds(work) / span_seconds(work):.0%}" if work else "-",
-        "median wait from launch to start": f"{1e3 * waits[len(waits) // 2]:.1f} ms"
-        if waits
-        else "-",
+        "from the first to the last": f"{1e3 * span_seconds(work):.1f} ms",
+        "GPU busy": f"{busy_seconds(work) / span_seconds(work):.0%}",
+        "median wait from launch to start": f"{1e3 * median(waits):.1f} ms",
     },
     name="one step",
 ).to_frame()
@@ -578,7 +584,7 @@ compare("u16-streams", "milliseconds", computed=computed, measured=milliseconds)
 # Figure: both streams; the recorded step from millisecond 54 on
 late = [each for each in select(shown, kind=GPU_WORK) if has_gpu or each["start_ns"] > 54e6]
 write_perfetto(shown, Path(tempfile.gettempdir()) / "two_streams.json")
-trace_lanes(late or shown, caption=f"Streams of {'this GPU' if has_gpu else 'rank 0, an H100'}")
+trace_lanes(late, caption=f"Streams of {'this GPU' if has_gpu else 'rank 0, an H100'}")
 
 # %% [markdown]
 # The hooks gained 1 ms, not 4. By themselves, fewer milliseconds of NCCL would have left 3.80 exposed (*computed*); the first reduce-scatter now starts 0.4 ms earlier, and hides a little more. Look at the lanes: all-gathers of updated weights take 2.2 of the 5.3 ms, and they cannot begin before the update, which needs the *whole* gradient. No hook changes that; what would is sending the weights of one layer while the next one is updated, or under the next forward pass.
@@ -609,5 +615,5 @@ else:
 # %% [markdown]
 # <details><summary>Was this page itself tried on a GPU?</summary>
 #
-# The course's tests run these cells on a CPU with a simulated `torch.cuda` (tensors on the CPU, events by its clock, an allocator that counts), and so try every line of the GPU's branches, but no number. The instruments that they call were run on an H200, but for `attention_seconds` and `measure_overlap`, which have met the simulated device alone.
+# The course's tests run these cells on a CPU with a simulated `torch.cuda` (tensors on the CPU, events by its clock, an allocator that counts, the trace of a recorded step), and so try every line of the GPU's branches, but no number. The instruments that they call were run on an H200, but for `attention_seconds` and `measure_overlap`, which have met the simulated device alone.
 # </details>
