@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.profiler import ProfilerActivity, profile
 
 from course_utils.instruments import profiling
 from course_utils.records.traces import recorded_trace
@@ -81,6 +82,12 @@ class Memory:
         }
 
 
+def profile_of_the_cpu(activities):
+    """A profiler without CUDA, of which a build of torch for CPUs complains with each operator."""
+    assert ProfilerActivity.CUDA in activities
+    return profile(activities=[ProfilerActivity.CPU])
+
+
 def recorded_profile():
     """A step of an H100 in the form in which a profiler gives it."""
     with tempfile.TemporaryDirectory() as folder:
@@ -112,6 +119,7 @@ def simulated_gpu(monkeypatch):
         monkeypatch.setattr(torch.cuda, name, replacement)
     monkeypatch.setattr(torch.cuda.nvtx, "range_push", ranges.append)
     monkeypatch.setattr(torch.cuda.nvtx, "range_pop", ranges.pop)
+    monkeypatch.setattr(profiling, "torch_profile", profile_of_the_cpu)
     monkeypatch.setattr(profiling, "trace_of", lambda _: recorded_profile())
     with allocator, TensorsOnTheCPU() as tensors:
         yield tensors
