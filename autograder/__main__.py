@@ -46,11 +46,7 @@ COMMANDS = {
     "collect": ("dev", ["-m autograder.grading.intake.lms"], "take in an LMS download"),
     "release": ("dev", ["-m autograder.grading.release"], "let a changed unit count"),
     "grade": ("dev", ["-m autograder.grading"], "grade what was collected of a unit"),
-    "read": (
-        "dev",
-        ["-m autograder.grading.manual_grading"],
-        "read answers in words",
-    ),
+    "read": ("dev", ["-m autograder.grading.manual_grading"], "read answers in words"),
     "report": ("dev", ["-m autograder.grading.report"], "the report of a graded class"),
     "try": ("dev", ["-m tests.trying"], "what a unit or an exercise lacks, within 90 seconds"),
     "test": ("dev", [TESTS], "run the tests"),

@@ -4,15 +4,35 @@ This file imports nothing that has to be installed: the first command makes the 
 """
 
 import argparse
+import functools
 import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import ParamSpec
 
 ROOT = Path(__file__).resolve().parents[1]
 UNIT_PATTERN = "[0-9][0-9]_*"
 
+Options = ParamSpec("Options")
+
 
 class CommandError(Exception):
     """Stops a command, with one sentence for its user: wanted, got, what to do."""
+
+
+def stops_with_a_sentence(main: Callable[Options, int]) -> Callable[Options, int]:
+    """Let a command that stops say why on stderr, and give 1."""
+
+    @functools.wraps(main)
+    def command(*arguments: Options.args, **named: Options.kwargs) -> int:
+        try:
+            return main(*arguments, **named)
+        except CommandError as error:
+            print(error, file=sys.stderr)
+            return 1
+
+    return command
 
 
 def say(line: str) -> None:

@@ -22,14 +22,13 @@ from nbformat import NotebookNode
 
 from autograder.authoring import import_diagram, master, readme
 from autograder.authoring.dependencies import Dependencies
-from autograder.authoring.errors import BuildError, MasterError
+from autograder.authoring.errors import BuildError
 from autograder.authoring.execution import execute, outputs_of, with_outputs
 from autograder.authoring.master import Master
 from autograder.authoring.practice_packs import PracticePacks
+from autograder.authoring.release import release
+from autograder.commands import ROOT, stops_with_a_sentence
 from autograder.files import write_whole
-
-ROOT = Path(__file__).parents[2]
-RELEASE_SETTINGS = ("nbgrader_config.py", "requirements.txt")
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,6 @@ class Build:
         self.dependencies = Dependencies(root)
         self.changed: list[Path] = []
         self.packs = PracticePacks(root, self.dependencies, check_only=check_only)
-        self._present_notebooks: dict[Path, NotebookNode] = {}
 
     def run(self) -> list[Path]:
         """Build the units and give the files that changed (or would, with `check_only`)."""
@@ -97,7 +95,7 @@ class Build:
     def _build_unit(self, unit_master: Master) -> None:
         target = Target(self.root, unit_master.unit.folder)
         entry = self.record.get(unit_master.unit.folder, {})
-        released, released_from = self._released(unit_master, target, entry)
+        released = release(unit_master.notebook, self.root)
         self._refuse_hand_edits(target.instructor, unit_master.notebook, entry.get("instructor"))
         self._refuse_hand_edits(target.release, released, entry.get("release"))
         _refuse_what_is_not_python(unit_master)
@@ -109,7 +107,6 @@ class Build:
         self._write_notebook(target.instructor, solved)
         self.record[unit_master.unit.folder] = {
             "inputs": inputs,
-            "released_from": released_from,
             "instructor": fingerprint(unit_master.notebook),
             "release": fingerprint(released),
         }
@@ -118,32 +115,10 @@ class Build:
     def _write_record(self) -> None:
         self._write(self.record_file, json.dumps(self.record, indent=1, sort_keys=True) + "\n")
 
-    def _released(
-        self, unit_master: Master, target: Target, entry: dict[str, str]
-    ) -> tuple[NotebookNode, str]:
-        """The release and what it was made from; the present one where that is the same."""
-        settings = [path for name in RELEASE_SETTINGS if (path := self.root / name).exists()]
-        files = [Path(__file__).with_name("release.py"), *settings]
-        texts = (path.read_text(encoding="utf-8") for path in files)
-        made_from = _hash(fingerprint(unit_master.notebook), *texts)
-        if entry.get("released_from") == made_from and target.release.exists():
-            present = self._present(target.release)
-            if fingerprint(present) == entry.get("release"):
-                return present, made_from
-        from autograder.authoring.release import release  # loads the whole of nbgrader
-
-        return release(unit_master.notebook, self.root), made_from
-
-    def _present(self, path: Path) -> NotebookNode:
-        """A generated notebook as it lies there; not validated, since it is only compared."""
-        if path not in self._present_notebooks:
-            self._present_notebooks[path] = nbformat.v4.reads(path.read_text(encoding="utf-8"))
-        return self._present_notebooks[path]
-
     def _refuse_hand_edits(self, path: Path, notebook: NotebookNode, known: str | None) -> None:
         if self.overwrite or not path.exists():
             return
-        present = self._present(path)
+        present = _present(path)
         if fingerprint(present) == known or _sources(present) == _sources(notebook):
             return
         cells = ", ".join(_differing_cells(present, notebook)) or "its metadata"
@@ -159,7 +134,7 @@ class Build:
     ) -> NotebookNode:
         """The notebook with outputs: the stored ones while the inputs are the same."""
         if entry.get("inputs") == inputs and target.instructor.exists():
-            stored = outputs_of(self._present(target.instructor))
+            stored = outputs_of(_present(target.instructor))
             if len(stored) == len(outputs_of(unit_master.notebook)):
                 return with_outputs(unit_master.notebook, stored)
         if self.check_only:
@@ -189,7 +164,7 @@ class Build:
             self._write(path, change(path.read_text(encoding="utf-8")))
 
     def _write_notebook(self, path: Path, notebook: NotebookNode) -> None:
-        if not path.exists() or self._present(path) != notebook:
+        if not path.exists() or _present(path) != notebook:
             nbformat.validate(notebook)
             self._write(path, f"{nbformat.writes(notebook)}\n")
 
@@ -200,6 +175,12 @@ class Build:
             self.changed.append(path)
         if not self.check_only:
             write_whole(path, text)
+
+
+def _present(path: Path) -> NotebookNode:
+    """A generated notebook as it lies there; not validated, since it is only compared."""
+    notebook: NotebookNode = nbformat.v4.reads(path.read_text(encoding="utf-8"))
+    return notebook
 
 
 def _refuse_what_is_not_python(unit_master: Master) -> None:
@@ -247,6 +228,7 @@ def _read_record(path: Path) -> dict[str, dict[str, str]]:
     return record
 
 
+@stops_with_a_sentence
 def main(arguments: list[str] | None = None) -> int:
     """Run the build and say what changed; 1 if it cannot, or if `--check` finds a difference."""
     parser = argparse.ArgumentParser(prog="make build", description=__doc__)
@@ -255,13 +237,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--overwrite", action="store_true", help="replace notebooks edited by hand")
     options = parser.parse_args(arguments)
     build = Build(only=options.unit, check_only=options.check, overwrite=options.overwrite)
-    try:
-        changed = build.run()
-        if options.check:
-            build.packs.compare_some()
-    except (MasterError, BuildError) as error:
-        print(f"make build: {error}", file=sys.stderr)
-        return 1
+    changed = build.run()
+    if options.check:
+        build.packs.compare_some()
     for path in changed:
         print(f"  {'differs' if options.check else 'wrote'} {path.relative_to(build.root)}")
     print(f"{len(changed)} file(s) {'differ' if options.check else 'changed'}.")

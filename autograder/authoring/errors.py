@@ -1,9 +1,11 @@
 """What stops a build."""
 
+from autograder.commands import CommandError
 
-class BuildError(RuntimeError):
+
+class BuildError(CommandError):
     """A build that must not go on; the message says what to do."""
 
 
-class MasterError(ValueError):
+class MasterError(BuildError):
     """A master that cannot be built; the message lists every reason."""

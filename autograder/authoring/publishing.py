@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from autograder.authoring.student_files import HOST, files_for_hosts, files_for_students
-from autograder.commands import ROOT, git
+from autograder.commands import ROOT, CommandError, git, stops_with_a_sentence
 from autograder.files import write_zip
 from course_utils import __version__
 
@@ -65,6 +65,7 @@ def student_repository(root: Path, target: Path, repo: str) -> Path:
     return target
 
 
+@stops_with_a_sentence
 def main(arguments: list[str] | None = None) -> int:
     """Write the archive, or the repository that is named, into `dist/`, and say where it is."""
     command, *words = sys.argv[1:] if arguments is None else arguments
@@ -76,8 +77,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", repo):
         wanted = f"wanted the owner and the name of the repository on {HOST}"
         example = "as in `make student-repository REPO=owner/name`"
-        print(f"student-repository: {wanted}, {example}, got {repo!r}.", file=sys.stderr)
-        return 1
+        raise CommandError(f"student-repository: {wanted}, {example}, got {repo!r}.")
     folder = student_repository(ROOT, ROOT / "dist" / "student-repository", repo)
     print(f"For students: {folder.relative_to(ROOT)}, with a commit; push it to {HOST}/{repo}")
     return 0

@@ -4,7 +4,6 @@ They hold a small exercise that works, so that every part can be run before it i
 """
 
 import argparse
-import ast
 import re
 import subprocess
 import sys
@@ -12,9 +11,9 @@ from pathlib import Path
 
 from autograder import mistake_file
 from autograder.authoring.errors import BuildError
+from autograder.commands import ROOT, stops_with_a_sentence
 from autograder.files import write_whole
 
-ROOT = Path(__file__).parents[2]
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 LAST_PARTS = re.compile(r"^# %% \[markdown\].*\n# ## (Extras|What you know now)$", re.MULTILINE)
 
@@ -162,40 +161,14 @@ def _without_end(features: Path) -> str:
 
 
 def _with_imports(module: str) -> str:
-    """A unit's module with what a new check needs, after its docstring."""
-    if not module:
-        return f'"""The checks of a unit."""\n\n{IMPORTS}'
-    known = set(_imported(module))
-    new = "".join(f"{line}\n" for line in _imported(IMPORTS) if line not in known)
-    front, end, rest = module.partition('"""\n')
-    return f"{front}{end}\n{new}{rest}" if new else module
-
-
-def _imported(module: str) -> list[str]:
-    """The imports of a module, with one name in each."""
-    return [
-        ast.unparse(ast.ImportFrom(each.module, [name], each.level))
-        if isinstance(each, ast.ImportFrom)
-        else ast.unparse(ast.Import([name]))
-        for each in ast.parse(module).body
-        if isinstance(each, ast.Import | ast.ImportFrom)
-        for name in each.names
-    ]
+    """A unit's module with what a new check needs after its docstring, still to be sorted."""
+    front, end, rest = (module or '"""The checks of a unit."""\n').partition('"""\n')
+    return f"{front}{end}\n{IMPORTS}{rest.lstrip()}"
 
 
 def _sort_imports(path: Path) -> None:
-    """Put the imports of a module in order, as `make lint` wants them."""
-    command = [
-        sys.executable,
-        "-m",
-        "ruff",
-        "check",
-        "--quiet",
-        "--select",
-        "I",
-        "--fix",
-        str(path),
-    ]
+    """Sort them, each once."""
+    command = [sys.executable, "-m", "ruff", "check", "--quiet", "--select=I", "--fix", str(path)]
     subprocess.run(command, check=False)
 
 
@@ -207,17 +180,14 @@ def _add_cells(master: Path, cells: str) -> None:
     write_whole(master, f"{text[:end].rstrip()}\n\n{cells}\n{text[end:]}".rstrip() + "\n")
 
 
+@stops_with_a_sentence
 def main(arguments: list[str] | None = None) -> int:
     """Make one exercise; 0 if it is there."""
     parser = argparse.ArgumentParser(prog="make exercise", description=__doc__)
     parser.add_argument("unit", help="as in UNIT=00")
     parser.add_argument("name", help="as in NAME=tensor-words")
     options = parser.parse_args(arguments)
-    try:
-        print(make_exercise(ROOT, options.unit, options.name), end="")
-    except BuildError as error:
-        print(error, file=sys.stderr)
-        return 1
+    print(make_exercise(ROOT, options.unit, options.name), end="")
     return 0
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from autograder.authoring.publishing import bundle
-from autograder.commands import ROOT, git
+from autograder.commands import ROOT, CommandError, git, stops_with_a_sentence
 from autograder.files import write_zip
 
 STATED = {
@@ -84,11 +84,11 @@ def _stated(path: Path, pattern: str) -> str:
     return found[1] if found else ""
 
 
+@stops_with_a_sentence
 def main() -> int:
     """Say what is in the way; or build the book, pack all, tag, and say what to publish."""
     if wrong := list(complaints(ROOT)):
-        print("\n".join(wrong), file=sys.stderr)
-        return 1
+        raise CommandError("\n".join(wrong))
     if subprocess.run([sys.executable, "-m", "autograder.book"], check=False).returncode:
         return 1
     version = _stated(ROOT / "pyproject.toml", STATED["pyproject.toml"])

@@ -11,9 +11,7 @@ from pathlib import Path
 
 from autograder.book.source import write_source
 from autograder.book.tools import sphinx_python
-from autograder.commands import CommandError
-
-ROOT = Path(__file__).parents[2]
+from autograder.commands import ROOT, CommandError, stops_with_a_sentence
 
 
 def build(root: Path, target: Path) -> Path:
@@ -39,13 +37,10 @@ def build(root: Path, target: Path) -> Path:
     return target / "index.html"
 
 
+@stops_with_a_sentence
 def main() -> int:
     """Build the book into `dist/book` and say where it is."""
-    try:
-        page = build(ROOT, ROOT / "dist" / "book")
-    except CommandError as error:
-        print(error, file=sys.stderr)
-        return 1
+    page = build(ROOT, ROOT / "dist" / "book")
     size = sum(file.stat().st_size for file in page.parent.rglob("*") if file.is_file())
     print(f"The book: {page.relative_to(ROOT)} ({size / 2**20:.0f} MiB)")
     return 0

@@ -1,7 +1,11 @@
 """The checks of unit 02: what does your code wait for?"""
 
+import functools
+import itertools
 import math
 import random
+from collections import Counter
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -21,8 +25,10 @@ from course_utils.configs import DEVICES as DEVICES_of_configs
 from course_utils.configs import device
 from course_utils.formulas.parameters import parameters
 from course_utils.instruments import MovedBytes, count_bytes, fake_tensors
+from course_utils.records.traces import recorded_trace
 from course_utils.reference import Transformer
 from course_utils.reference.generation import Cache, hidden_states
+from course_utils.traces import GPU_WORK, Event, made, select
 
 # === u02-profile
 # What is read from a profiler's table.
@@ -119,6 +125,185 @@ def read_with_pandas(rows: list[dict[str, Any]]) -> dict[str, float]:
     products = table.loc[table.index.isin(PRODUCTS)]
     share = 1 - table.drop(products.index).own_us.sum() / table.own_us.sum()
     return {"calls": int(products.calls.sum()), "share": float(share)}
+
+
+# === u02-waits
+# What a GPU waited for, in parts of recorded traces and in made ones.
+
+
+# Of recorded traces: name, phase, GPU events in a case, and waits that must occur in it.
+WINDOWS = (
+    ("h100_bert_small_forward", "*", 7, ("launches", "queued")),
+    ("a100_gpt_small_step_fp32", "optimizer", 30, ("launches", "queued")),
+    ("v100_resnet50_dataloader", "workers=0", 30, ("loader", "launches")),
+    ("h100_qwen05b_forward", "*", 40, ("queued",)),
+    ("h100x8_nanogpt_before", "*", 40, ("overlap",)),
+    ("b200x8_vllm_gptoss_prefill", "*", 30, ("launches", "queued")),
+)
+MADE_WAITS = ("busy", "overlap", "loader", "launches", "queued")
+FEWEST_NS = {"overlap": 40, "busy": 400}  # of others 200: a case shows what it is drawn for
+LOADERS = ("DataLoader.__next__", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
+
+
+def trace_cases(seed: int) -> list[Case]:
+    """Parts of recorded traces, each at another moment; then a CPU and two streams, played.
+
+    In the parts: launches that lead by nothing and by 60 ms, launches that are not recorded,
+    operators that nest, ranges on the GPU. In the made ones: streams at once, loaders that load
+    while kernels still run, copies, rows in any order.
+    """
+    rng = random.Random(seed)
+    cases: list[Case] = [{"events": _by_hand()}]
+    for window in WINDOWS * 2:
+        draw = functools.partial(_window, rng, *window[:3])
+        cases.append({"events": _drawn(draw, window[3])})
+    for number in range(12):
+        events = _drawn(functools.partial(_played, rng), MADE_WAITS)
+        cases.append({"events": rng.sample(events, len(events)) if number % 3 else events})
+    return cases
+
+
+def _by_hand() -> list[Event]:
+    spans = ((0, 10, 30), (15, 32, 40), (60, 70, 80))
+    kernels = [
+        made(lane="gpu:7", name="gemm", start_ns=start, end_ns=end, launch_ns=launch)
+        for launch, start, end in spans
+    ]
+    loading = made(lane="cpu", kind="range", name=LOADERS[0], start_ns=35, end_ns=55)
+    return [*kernels, loading]
+
+
+def _drawn(draw: Callable[[], list[Event]], wanted: tuple[str, ...]) -> list[Event]:
+    """The first draw in which each of some waits takes a while."""
+
+    def is_wanted(events: list[Event]) -> bool:
+        found = _swept(events)
+        return all(found[name] >= FEWEST_NS.get(name, 200) for name in wanted)
+
+    return next(filter(is_wanted, iter(draw, None)))
+
+
+def _window(rng: random.Random, name: str, phase: str, most: int) -> list[Event]:
+    """Some of a trace's GPU events in a row, what the CPU did meanwhile, at any time of the day.
+
+    What a record rounds to no time at all is left out: a first event has a start and an end.
+    """
+    events = select(recorded_trace(name), phase=(phase, ""))
+    events = [each for each in events if each["end_ns"] > each["start_ns"]]
+    work = sorted(select(events, kind=GPU_WORK), key=lambda each: each["start_ns"])
+    first = rng.randrange(len(work) - most)
+    chosen = work[first : first + rng.randint(most * 2 // 3, most)]
+    start, end = chosen[0]["start_ns"], max(each["end_ns"] for each in chosen)
+    beside = [
+        each
+        for each in events
+        if each["kind"] not in GPU_WORK and each["start_ns"] < end and each["end_ns"] > start
+    ]
+    shift = rng.randint(1, 10**6) * 1000 - start
+    return [_moved(each, shift) for each in (*beside, *chosen)]
+
+
+def _moved(event: Event, shift: int) -> Event:
+    launch_ns = event["launch_ns"]
+    return event | {
+        "start_ns": event["start_ns"] + shift,
+        "end_ns": event["end_ns"] + shift,
+        "launch_ns": None if launch_ns is None else launch_ns + shift,
+    }
+
+
+def _played(rng: random.Random) -> list[Event]:
+    """A CPU that loads and launches in turn, and two streams that run what is queued, in order."""
+    now, free, events = rng.randint(1, 10**6), {"gpu:7": 0, "gpu:13": 0}, list[Event]()
+    latency = rng.randint(30, 90)
+
+    def add(
+        lane: str, kind: str, name: str, start: int, end: int, launch: int | None = None
+    ) -> None:
+        events.append(made(0, lane, kind, name, start, end, launch_ns=launch))
+
+    for _ in range(rng.randint(2, 3)):
+        begin, load = now, rng.randint(500, 4000)
+        for name in rng.sample(LOADERS, rng.randint(1, 2)):  # one may call the other
+            add("cpu", "range", name, now, now + load)
+        now += load
+        for _ in range(rng.randint(4, 8)):
+            python, call = rng.choice((10, 40, 600)) + rng.randint(0, 50), rng.randint(5, 20)
+            add("cpu", "cpu_op", "aten::mm", now, now + python + call)
+            now += python
+            lane, kind = rng.choice((*free, "gpu:7")), rng.choice(("kernel", "kernel", "memcpy"))
+            start = max(now + latency, free[lane])
+            free[lane] = start + rng.randint(20, 900)
+            add(lane, kind, "gemm", start, free[lane], launch=now)
+            add("cpu", "launch", "cudaLaunchKernel", now, now + call)
+            now += call
+        end = max(now, *free.values()) if rng.random() < 0.5 else now
+        add("cpu", "sync", "cudaStreamSynchronize", now, end + 5)
+        now = end + 5
+        add("gpu", "range", "ProfilerStep#3", begin, now)  # drawn there by the profiler
+    return events
+
+
+def _swept(events: list[Event]) -> dict[str, int]:
+    """Nanoseconds by what is going on: moment after moment, with counts of what is open."""
+    changes: dict[int, Counter[str]] = {}
+    for each in events:
+        for what, begin, end in _open(each):
+            changes.setdefault(begin, Counter())[what] += 1
+            changes.setdefault(end, Counter())[what] -= 1
+    work = [each for each in events if each["kind"] in GPU_WORK]
+    first, last = min(e["start_ns"] for e in work), max(e["end_ns"] for e in work)
+    now, found = Counter[str](), Counter[str]()
+    for moment, until in itertools.pairwise(sorted(changes)):
+        now.update(changes[moment])
+        if first <= moment < last:
+            found[_state(now)] += until - moment
+            found["overlap"] += (until - moment) * (now["running"] > 1)
+    return found
+
+
+def _open(event: Event) -> Iterator[tuple[str, int, int]]:
+    """What an event is, from when to when: a kernel is in the queue before it runs."""
+    start, end, launch = event["start_ns"], event["end_ns"], event["launch_ns"]
+    if event["kind"] in GPU_WORK:
+        yield "running", start, end
+        if launch is not None:
+            yield "queued", launch, start
+    elif "DataLoader" in event["name"]:
+        yield "loading", start, end
+
+
+def _state(now: Counter[str]) -> str:
+    if now["running"]:
+        return "busy"
+    if now["queued"]:
+        return "queued"
+    return "loader" if now["loading"] else "launches"
+
+
+@declares_check(
+    "u02-waits",
+    trace_cases,
+    relative_tolerance=PROMISED,
+    labels={
+        "busy": "nanoseconds in which something ran",
+        "loader": "nanoseconds of waiting for the loader",
+        "launches": "nanoseconds of waiting for launches",
+        "at_best": "times as fast at best",
+    },
+    fallback="course_utils.instruments.waits.gpu_waits",
+    give_away=("course_utils.instruments.waits",),
+)
+def swept(events: list[Event]) -> dict[str, float]:
+    """The parts of a sweep over all moments at which something begins or ends."""
+    found = _swept(events)
+    whole = sum(found[name] for name in ("busy", "queued", "loader", "launches"))
+    return {
+        "busy": found["busy"],
+        "loader": found["loader"],
+        "launches": found["launches"],
+        "at_best": whole / (found["busy"] + found["loader"]),
+    }
 
 
 # === for several exercises

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from autograder.commands import ROOT
-from autograder.grading.errors import GradingError
+from autograder.commands import ROOT, stops_with_a_sentence
 from autograder.grading.gradebook.submission_status import what_waits, who_was_late
 from autograder.grading.result import SubmissionResult
 from autograder.grading.run.run import Options, Run, configuration, left_out, nothing_to_do
@@ -19,23 +18,20 @@ from autograder.grading.sandbox import protection
 USAGE = 'make grade UNIT=01 [ARGS="--jobs 4 --student ada,grace"]'
 
 
+@stops_with_a_sentence
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     """Grade and print what happened; 0 unless something stopped the run."""
-    options = _parser().parse_args(arguments)
+    unit, options = _parsed(arguments)
     try:
-        run = Run(root, options.unit, _options(options), configuration(root))
+        run = Run(root, unit, options, configuration(root))
         for line in (*left_out(root, run.unit), *filter(None, [run.unreleased])):
             print(line)
         if not options.scheduler:
-            print("\n".join(protection.describe(options.unsafe)))
+            print("\n".join(protection.describe(options.is_unsafe)))
         start = time.perf_counter()
-        with _Bar(len(run.students)) as bar:
-            results = run.grade(bar)
-    except GradingError as error:
-        print(error, file=sys.stderr)
-        return 1
+        results = _graded(run)
     except KeyboardInterrupt:
-        again = "begins anew" if _options(options).begins_anew else "goes on where it was"
+        again = "begins anew" if options.begins_anew else "goes on where it was"
         print(f"Stopped; run it again and it {again}.", file=sys.stderr)
         return 130
     lines = summary(results, len(run.students), time.perf_counter() - start)
@@ -92,43 +88,22 @@ def _has_same_answers(one: SubmissionResult, other: SubmissionResult) -> bool:
     return bool(both) and all(one.answers[name] == other.answers[name] for name in both)
 
 
-class _Bar:
-    """A progress bar that counts results with remarks and results that need a human."""
+def _graded(run: Run) -> list[SubmissionResult]:
+    """Grade under a bar that counts results with remarks and results that need a human."""
+    states: Counter[str] = Counter()
+    with tqdm(total=len(run.students), unit="submission", file=sys.stdout) as bar:
 
-    def __init__(self, num_students: int) -> None:
-        self._bar = tqdm(total=num_students, unit="submission", file=sys.stdout)
-        self._bar.set_postfix_str("getting ready")
-        self._states: Counter[str] = Counter()
+        def count(result: SubmissionResult) -> None:
+            states[result.state] += 1
+            with_remarks, for_a_human = states["graded with remarks"], states["needs a human"]
+            bar.set_postfix_str(f"{with_remarks} with remarks, {for_a_human} for a human")
+            bar.update()
 
-    def __enter__(self) -> "_Bar":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if not self._states:
-            self._bar.set_postfix_str("")
-        self._bar.close()
-
-    def __call__(self, result: SubmissionResult) -> None:
-        self._states[result.state] += 1
-        self._bar.set_postfix_str(
-            f"{self._states['graded with remarks']} with remarks, "
-            f"{self._states['needs a human']} for a human"
-        )
-        self._bar.update()
+        return run.grade(count)
 
 
-def _options(given: argparse.Namespace) -> Options:
-    return Options(
-        jobs=given.jobs,
-        students=tuple(name for name in given.student.split(",") if name),
-        exercise=given.exercise,
-        again=given.again,
-        is_unsafe=given.unsafe,
-        scheduler=given.scheduler,
-    )
-
-
-def _parser() -> argparse.ArgumentParser:
+def _parsed(arguments: Sequence[str] | None) -> tuple[str, Options]:
+    """The unit, and how to grade it."""
     parser = argparse.ArgumentParser(prog="make grade", usage=USAGE, description=__doc__)
     parser.add_argument("unit", help="number or folder of the unit")
     parser.add_argument("--jobs", type=int, default=Options.jobs, help="processes")
@@ -137,4 +112,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--again", action="store_true", help="also what is graded already")
     parser.add_argument("--scheduler", default="", help="address of a Dask scheduler")
     parser.add_argument("--unsafe", action="store_true", help="without the sandbox")
-    return parser
+    given = vars(parser.parse_args(arguments))
+    students = tuple(filter(None, given.pop("student").split(",")))
+    return given.pop("unit"), Options(students=students, is_unsafe=given.pop("unsafe"), **given)

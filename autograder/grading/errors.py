@@ -1,7 +1,9 @@
 """Errors that stop a grading run, or the grading of one submission."""
 
+from autograder.commands import CommandError
 
-class GradingError(RuntimeError):
+
+class GradingError(CommandError):
     """The run cannot go on; the message is one sentence that says what to do."""
 
 

@@ -10,7 +10,7 @@ from nbgrader.apps import api, autogradeapp
 from nbgrader.converters import Autograde
 from nbgrader.converters.base import NbGraderException
 
-from autograder.grading.errors import GradingError
+from autograder.commands import CommandError
 from autograder.grading.result import SubmissionResult
 
 
@@ -31,7 +31,7 @@ class CourseAutograde(Autograde):  # type: ignore[misc]
             run = Run(root, unit, options, self.config)
             if not run.grade(self._log_result):
                 self.log.info("%s `--force` grades them again.", nothing_to_do(len(run.students)))
-        except GradingError as error:
+        except CommandError as error:
             self.log.error(str(error))
             raise NbGraderException(str(error)) from None
 

@@ -19,7 +19,6 @@ class SubmissionResult:
         remarks: What a person should know, one sentence each: what was repaired or looks odd.
         needs_human: Why a person has to look before anything of it counts, if so.
         answers: The source of every solution cell, by its exercise.
-        seconds: Wall time by phase.
         cpu_seconds: Processor time of the student's code and the course's cells around it.
     """
 
@@ -29,7 +28,6 @@ class SubmissionResult:
     remarks: tuple[str, ...] = ()
     needs_human: tuple[str, ...] = ()
     answers: Mapping[str, str] = field(default_factory=dict)
-    seconds: Mapping[str, float] = field(default_factory=dict)
     cpu_seconds: float = 0.0
 
     @property
@@ -58,7 +56,7 @@ class SubmissionResult:
     def from_json(cls, line: str) -> "SubmissionResult":
         """The result that `to_json` wrote."""
         entry: dict[str, Any] = json.loads(line)
+        entry.pop("seconds", None)  # of earlier versions
         entry["verdicts"] = tuple(Verdict(**each) for each in entry["verdicts"])
-        for name in ("remarks", "needs_human"):
-            entry[name] = tuple(entry[name])
-        return cls(**entry)
+        lists = {name: tuple(entry[name]) for name in ("remarks", "needs_human")}
+        return cls(**entry | lists)

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from autograder.commands import ROOT, CommandError
+from autograder.commands import ROOT, stops_with_a_sentence
 from autograder.hub import doctor, install, settings, start
 from autograder.student.practice import practise, print_what_is_new
 from autograder.student.work_folder import WorkFolder, print_what_is_kept, unit_and_cell
@@ -13,21 +13,14 @@ from autograder.student.work_folder import WorkFolder, print_what_is_kept, unit_
 EXCHANGE = Path("/srv/nbgrader/exchange")
 
 
+@stops_with_a_sentence
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one of them; 0 if all is well."""
     options, rest = _parser().parse_known_args(arguments)
-    try:
-        if options.command == "start":
-            start.start(settings.read(), Path(sys.executable), rest)
-        return _run(options)
-    except CommandError as error:
-        print(error, file=sys.stderr)
-        return 1
-
-
-def _run(options: argparse.Namespace) -> int:
     work = Path.home() / "work"
-    if options.command == "install":
+    if options.command == "start":
+        start.start(settings.read(), Path(sys.executable), rest)
+    elif options.command == "install":
         install.main(options.exchange, options.grader)
     elif options.command == "fresh":
         notebook = unit_and_cell(options.unit, options.cell)

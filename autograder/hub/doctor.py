@@ -26,6 +26,10 @@ from autograder.hub.start import account
 
 COPIED = ("autograder", "course_utils", "notebooks")
 SUFFIXES = (".py", ".json", ".csv", ".ipynb")
+OURS = "the files of this repository"
+ONLY_THE_BUNDLE = (
+    "Students' environments hold the archive of `make student-bundle` and nothing else"
+)
 START = "Start this server with `python -m autograder.hub start`, as docs/hub.md says"
 
 
@@ -84,17 +88,11 @@ def findings(hub: Hub) -> Iterator[Finding]:
 
 def for_students(hub: Hub) -> Iterator[Finding]:
     """What a student must not find, and must not write."""
-    yield Finding(
-        "model answers", "none", _listed(answers(hub.course), "none"),
-        "Students' environments hold the archive of `make student-bundle` and nothing else of "
-        "the course",
-    )  # fmt: skip
+    yield Finding("model answers", "none", _listed(answers(hub.course), "none"), ONLY_THE_BUNDLE)
     places = (Path(sysconfig.get_path("purelib")), hub.course, *map(hub.course.joinpath, COPIED))
     writable = [str(place) for place in places if os.access(place, os.W_OK)]
-    yield Finding(
-        "course and environment read-only", "yes", _listed(writable, "yes"),
-        f"`sudo chown -R root` and `sudo chmod -R go-w`: {' '.join(writable)}",
-    )  # fmt: skip
+    remedy = f"`sudo chown -R root` and `sudo chmod -R go-w`: {' '.join(writable)}"
+    yield Finding("course and environment read-only", "yes", _listed(writable, "yes"), remedy)
     yield home()
 
 
@@ -116,19 +114,13 @@ def home() -> Finding:
 def for_graders(hub: Hub) -> Iterator[Finding]:
     """What must be closed to students, and what must be the same for them."""
     is_closed = any(not folder.stat().st_mode & 0o011 for folder in (ROOT, *ROOT.parents))
-    yield Finding(
-        "course folder closed to others", "yes", "yes" if is_closed else "no",
-        f"`chmod 700 {ROOT}`: it holds model answers, the seed and grades",
-    )  # fmt: skip
-    yield Finding(
-        "course id of students", course_id(ROOT), course_id(hub.course),
-        f"`c.CourseDirectory.course_id` in {ROOT} and in {hub.course} must be the same",
-    )  # fmt: skip
-    yield Finding(
-        "students' copy", "the files of this repository",
-        _listed(other_files(hub.course), "the files of this repository"),
-        f"`make student-bundle`, unpack it over {hub.course} and install again",
-    )  # fmt: skip
+    remedy = f"`chmod 700 {ROOT}`: it holds model answers, the seed and grades"
+    yield Finding("course folder closed to others", "yes", "yes" if is_closed else "no", remedy)
+    remedy = f"`c.CourseDirectory.course_id` in {ROOT} and in {hub.course} must be the same"
+    yield Finding("course id of students", course_id(ROOT), course_id(hub.course), remedy)
+    found = _listed(other_files(hub.course), OURS)
+    remedy = f"`make student-bundle`, unpack it over {hub.course} and install again"
+    yield Finding("students' copy", OURS, found, remedy)
 
 
 def course_id(course: Path) -> str:

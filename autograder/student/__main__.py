@@ -10,31 +10,27 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from autograder.commands import ROOT, CommandError, port_number
+from autograder.commands import ROOT, CommandError, port_number, stops_with_a_sentence
 from autograder.startup import skip_slow_imports
 
 OPENING, CHANGING = ("setup", "lab", "author"), ("submit", "fresh", "practice")
 
 
+@stops_with_a_sentence
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     """Run one of them, and say what happened; 0 if all went well."""
     skip_slow_imports()
     options = _parser().parse_args(arguments)
     try:
         (_open if options.command in OPENING else _change)(root, options)
-    except CommandError as error:
-        print(error, file=sys.stderr)
     except OSError as error:
-        print(
+        raise CommandError(
             f"Nothing of yours was changed: {error.strerror} ({error.filename}). Move away what is "
-            "in its place, let it be written, or make room, and run the same command again.",
-            file=sys.stderr,
-        )
+            "in its place, let it be written, or make room, and run the same command again."
+        ) from error
     except KeyboardInterrupt:
-        print("Stopped.", file=sys.stderr)
-    else:
-        return 0
-    return 1
+        raise CommandError("Stopped.") from None
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -5,9 +5,6 @@ rank runs at a time until it waits, so every run gives the same. The clock of a 
 matrix products advance it by their FLOPs, other operations not at all, and waiting moves it to the
 end of the communication. Communication has lanes of its own and overlaps with compute.
 
-With ``bytes_per_second`` the clock knows the roofline: every operation takes as long as its FLOPs
-or its bytes, whichever is slower.
-
     >>> cluster = VirtualCluster(8, network=NVLINK, flops_per_second=400e12)
     >>> run = cluster.run(step, model, batch)
     >>> run.step_seconds, run.exposed_seconds(rank=0)
@@ -19,8 +16,7 @@ the sender's sending lane and the receiver's receiving lane, and starts when bot
 What is computed in ``with comm.named("F3"):`` has that name in the log, to tell the parts of a
 schedule apart.
 
-Not modelled: without ``bytes_per_second`` work other than matrix products; memory; contention of
-kernels and messages.
+Not modelled: work other than matrix products; memory; contention of kernels and messages.
 """
 
 import copy
@@ -43,7 +39,6 @@ from course_utils.distributed.links import Link, Network
 from course_utils.distributed.scheduler import Rank, RankGenerator, Scheduler, VirtualHandle
 from course_utils.instruments.exclusive_use import exclusive
 from course_utils.instruments.flop_count import is_uncounted_product, operation_flops
-from course_utils.instruments.moved_bytes import operation_bytes
 from course_utils.instruments.preconditions import torch_settings_restored
 from course_utils.instruments.training_step import is_backward_running
 
@@ -60,7 +55,6 @@ class VirtualCluster:
         num_ranks: Number of ranks.
         network: Model of the time that communication takes.
         flops_per_second: Achieved by each device in matrix products; not its peak.
-        bytes_per_second: Between each device and its memory, or None to leave bytes out.
         seed: Rank r starts with the random seed ``seed + r``.
         limit_seconds: Real seconds after which ranks that still run are stopped.
     """
@@ -69,16 +63,15 @@ class VirtualCluster:
     _: KW_ONLY
     network: Network = DEFAULT_NETWORK
     flops_per_second: float = DEFAULT_FLOPS_PER_SECOND
-    bytes_per_second: float | None = None
     seed: int = 0
     limit_seconds: float = 120.0
 
     def __post_init__(self) -> None:
         """Refuse numbers that are not above zero."""
         require_positive("VirtualCluster", num_ranks=self.num_ranks)
-        for name in ("flops_per_second", "bytes_per_second", "limit_seconds"):
+        for name in ("flops_per_second", "limit_seconds"):
             number = getattr(self, name)
-            if number is not None and not number > 0:
+            if not number > 0:
                 raise ValueError(f"VirtualCluster: {name} must be above zero, got {number!r}")
 
     @exclusive
@@ -109,7 +102,7 @@ class VirtualCluster:
         def call(rank: Rank) -> Any:
             args, kwargs = copies[rank.number]
             comm = VirtualComm(scheduler, rank, scheduler.world)
-            with _ComputeClock(scheduler, rank, self.flops_per_second, self.bytes_per_second):
+            with _ComputeClock(scheduler, rank, self.flops_per_second):
                 return function(comm, *args, **kwargs)
 
         with torch_settings_restored():
@@ -142,18 +135,11 @@ def _copied(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, .
 
 
 class _ComputeClock(TorchDispatchMode):
-    """Advances the clock of a rank by each operation that it runs."""
+    """Advances the clock of a rank by each matrix product that it runs."""
 
-    def __init__(
-        self,
-        scheduler: Scheduler,
-        rank: Rank,
-        flops_per_second: float,
-        bytes_per_second: float | None,
-    ) -> None:
+    def __init__(self, scheduler: Scheduler, rank: Rank, flops_per_second: float) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.scheduler, self.rank = scheduler, rank
-        self.flops_per_second, self.bytes_per_second = flops_per_second, bytes_per_second
+        self.scheduler, self.rank, self.flops_per_second = scheduler, rank, flops_per_second
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -167,9 +153,6 @@ class _ComputeClock(TorchDispatchMode):
                 return result
         result = func(*args, **kwargs)
         seconds = operation_flops(func, args, kwargs, result) / self.flops_per_second
-        if self.bytes_per_second is not None:
-            num_bytes = operation_bytes(func, args, kwargs, result)
-            seconds = max(seconds, num_bytes / self.bytes_per_second)
         if seconds:
             part = "backward" if is_backward_running() else "forward"
             self.rank.compute(seconds, self.rank.part or part)

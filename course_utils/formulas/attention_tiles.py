@@ -6,7 +6,11 @@ The unit is one number, not one byte.
 Sources: Dao et al., "FlashAttention" (2022), section 3.2; Dao, "FlashAttention-2" (2023).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+from course_utils.configs import BF16_BYTES
+
+NAMES = ("dram_bytes", "l2_bytes", "dram_rate", "l2_rate")
 
 
 def num_tiles(num_rows: int, block: int) -> int:
@@ -33,34 +37,11 @@ def attention_traffic(
     }
 
 
-def backward_traffic(
-    num_queries: int, num_keys: int, head_dim: int, block_q: int, block_k: int
-) -> int:
-    """Numbers that the backward pass loads and stores, with keys outside.
-
-    First the sums of ``grad_out * out``; then for each tile of keys all queries, their upstream
-    gradients and two numbers each, while their gradients are loaded and stored.
-    """
-    n, m, d = num_queries, num_keys, head_dim
-    first = 2 * n * d + n
-    return first + 4 * m * d + num_tiles(m, block_k) * (4 * n * d + 2 * n)
-
-
 def visited_tiles(num_queries: int, num_keys: int, block_q: int, block_k: int) -> int:
     """Tiles that hold at least one pair under a causal mask; the last query sees all keys."""
     earlier = num_keys - num_queries
     ends = (min(start + block_q, num_queries) for start in range(0, num_queries, block_q))
     return sum(num_tiles(end + earlier, block_k) for end in ends)
-
-
-def best_block_q(num_queries: int, head_dim: int, capacity: int, block_k: int) -> int:
-    """Queries in a tile for the least traffic in a fast memory; of several numbers the smallest.
-
-    A tile takes ``2 block_q d + block_k d + block_q block_k + 3 block_q`` numbers: queries and
-    result, keys or values, scores, and three numbers a row.
-    """
-    largest = (capacity - block_k * head_dim) // (2 * head_dim + block_k + 3)
-    return num_tiles(num_queries, num_tiles(num_queries, min(largest, num_queries)))
 
 
 def document_tiles(document_lengths: Sequence[int], block: int) -> dict[str, int]:
@@ -85,3 +66,36 @@ def document_tiles(document_lengths: Sequence[int], block: int) -> dict[str, int
             if not is_empty:
                 counts["full" if is_full else "partial"] += 1
     return counts
+
+
+def attention_bounds(
+    shape: Mapping[str, int], block_q: int, gpu: Mapping[str, int]
+) -> dict[str, float]:
+    """Bytes that attention in 16 bits moves, and the most FLOP/s, with an L2 cache and without.
+
+    Without a cache keys and values come from device memory once for each tile of queries. With one
+    they come once, where those of all heads in flight fit into it: tiles go out head by head, one
+    to each multiprocessor. Products and bytes overlap; no pair is masked.
+
+    Args:
+        shape: ``batch``, ``heads``, ``kv_heads``, ``seq`` and ``head_dim``.
+        block_q: Queries in a tile.
+        gpu: ``peak`` in FLOP/s, ``bandwidth`` in bytes a second, ``l2_bytes`` and ``processors``.
+
+    Returns:
+        ``dram_bytes``, ``l2_bytes``, ``dram_rate`` and ``l2_rate``.
+
+    Source:
+        The order of tiles is that of FlashAttention-2's grid, with tiles of a head side by side.
+    """
+    heads, group = shape["batch"] * shape["heads"], shape["heads"] // shape["kv_heads"]
+    tiles = num_tiles(shape["seq"], block_q)
+    one_array = BF16_BYTES * shape["seq"] * shape["head_dim"]
+    queries_and_results = 2 * heads * one_array
+    dram = queries_and_results + 2 * heads * tiles * one_array
+    in_flight = num_tiles(min(heads, num_tiles(gpu["processors"], tiles)), group)
+    once = queries_and_results + 2 * heads // group * one_array
+    cached = once if 2 * in_flight * one_array <= gpu["l2_bytes"] else dram
+    flops = 4 * heads * shape["seq"] ** 2 * shape["head_dim"]
+    rates = (min(gpu["peak"], flops / (moved / gpu["bandwidth"])) for moved in (dram, cached))
+    return dict(zip(NAMES, (dram, cached, *rates), strict=True))

@@ -3,44 +3,11 @@
 Conventions: a tensor belongs to one category; a parameter that autograd also keeps counts as a
 parameter. The allocator's rounding is left out.
 
-    >>> four_memories({"parameters": 100, "saved_for_backward": 40}, 10, 500)["driver_bytes"]
-    650
     >>> sum(state_bytes(8 * 10**9, precision("bf16")).values())
     128000000000
 """
 
-from collections.abc import Mapping
-
 from course_utils.configs import Precision, precision
-
-
-def four_memories(
-    live_bytes: Mapping[str, int], cached_bytes: int, outside_bytes: int
-) -> dict[str, int]:
-    """The four memories of a training process on a GPU, in bytes.
-
-    ``allocated = sum of live``, ``reserved = allocated + cached``, ``driver = reserved + outside``.
-
-    Args:
-        live_bytes: Bytes of live tensors by category, among them ``"saved_for_backward"``.
-        cached_bytes: Free blocks that the caching allocator keeps for later.
-        outside_bytes: What the process uses outside PyTorch's allocator: the CUDA context,
-            kernels, communication buffers.
-
-    Returns:
-        ``saved_bytes``, ``allocated_bytes``, ``reserved_bytes`` and ``driver_bytes``.
-
-    Source:
-        PyTorch documentation, CUDA semantics, memory management.
-    """
-    allocated = sum(live_bytes.values())
-    reserved = allocated + cached_bytes
-    return {
-        "saved_bytes": live_bytes["saved_for_backward"],
-        "allocated_bytes": allocated,
-        "reserved_bytes": reserved,
-        "driver_bytes": reserved + outside_bytes,
-    }
 
 
 def state_bytes(num_params: int, precision: Precision) -> dict[str, int]:

@@ -1,43 +1,19 @@
 """How many bytes are live at which moment of a training step, and at most?
 
-Conventions: an operation has a number from 1, and 0 is the moment before the first; training is in
-fp32 with AdamW, whose running means come with its first step. The allocator's rounding is left out.
+Conventions: training is in fp32 with AdamW, whose running means come with its first step. The
+allocator's rounding is left out.
 
-    >>> peak_of_storages([(0, None, 60), (1, 4, 24), (3, 6, 40)], 5)
-    {'peak_bytes': 124, 'operation': 3, 'end_bytes': 100}
+    >>> peak_of_changes([(0, "state", 50), (1, "kept", 40), (2, "kept", 0)])["peak_bytes"]
+    90
     >>> live_at_moments(10, 2, 100, 2, True)["after_forward"]
     228
 
 Sources: lecture E (E6, E8), lecture S (S10).
 """
 
-from collections.abc import Sequence
-from itertools import accumulate
+from collections.abc import Mapping, Sequence
 
 from course_utils.configs import FP32_BYTES, ModelConfig
-
-
-def peak_of_storages(
-    storages: Sequence[tuple[int, int | None, int]], num_operations: int
-) -> dict[str, int]:
-    """Peak and end of the line of live bytes that storages draw.
-
-    Args:
-        storages: Of each the operation that made it, the first one after it was freed or None if it
-            outlives them all, and its bytes.
-        num_operations: Number of the last operation.
-
-    Returns:
-        ``peak_bytes``, the first ``operation`` at which they are live, and ``end_bytes``.
-    """
-    changes = [0] * (num_operations + 2)
-    for born, died, num_bytes in storages:
-        changes[born] += num_bytes
-        if died is not None:
-            changes[died] -= num_bytes
-    live = list(accumulate(changes[:-1]))
-    peak = max(live)
-    return {"peak_bytes": peak, "operation": live.index(peak), "end_bytes": live[-1]}
 
 
 def live_at_moments(
@@ -94,4 +70,65 @@ def live_at_candidates(
         "loss": state + kept_bytes + 2 * FP32_BYTES * num_tokens * model.vocab_size,
         "backward": state + gradients + FP32_BYTES * model.hidden_size * rows,
         "step": state + gradients + temporary_bytes,
+    }
+
+
+def peak_of_changes(
+    changes: Sequence[tuple[int, str, int]], avoided: Sequence[str] = ()
+) -> dict[str, int]:
+    """Peak of a timeline by category, and how much lower it is without some of the categories.
+
+    A category has the bytes of its last change, and none before its first; what changes at the same
+    moment changes at once.
+
+    Args:
+        changes: In order of time: when, in microseconds, which category has how many bytes from
+            then on.
+        avoided: Categories that a fix never makes.
+
+    Returns:
+        ``peak_bytes``, ``peak_us``, the first moment at which they are live, and ``saved_bytes``.
+    """
+    live: dict[str, int] = {}
+    totals: dict[int, int] = {}
+    rests: dict[int, int] = {}
+    for time_us, category, num_bytes in changes:
+        live[category] = num_bytes
+        totals[time_us] = sum(live.values())
+        rests[time_us] = totals[time_us] - sum(live.get(name, 0) for name in {*avoided})
+    peak_us = max(totals, key=totals.__getitem__)
+    peak = totals[peak_us]
+    return {"peak_bytes": peak, "peak_us": peak_us, "saved_bytes": peak - max(rests.values())}
+
+
+def left_after_fixes(
+    error: Mapping[str, int], live: Mapping[str, int], run: Mapping[str, int]
+) -> dict[str, int]:
+    """Bytes left on a device after a request that failed in the loss, under each of four fixes.
+
+    ``free + saved - request``, less AdamW's two running averages from the second step on.
+
+    Args:
+        error: ``requested``, ``free``, ``reserved`` and ``allocated`` bytes.
+        live: The allocated ones by what they are for: ``weights``, ``gathered weights``, and what
+            grows with the tokens: ``layer inputs``, ``layers``, ``bf16 logits``, ``fp32 logits``
+            and ``others``.
+        run: ``num_layers``; ``num_checkpointed``, those of them that keep only their input;
+            ``num_chunks`` of a loss that is computed one after the other; ``step``, from 1.
+
+    Returns:
+        ``expandable``, ``half_batch``, ``checkpoint_all`` and ``chunked_loss``; less than nothing
+        where the request fails again.
+    """
+    num_checkpointed, num_chunks = run["num_checkpointed"], run["num_chunks"]
+    averages = 2 * live["weights"] if run["step"] > 1 else 0
+    free, request = error["free"] - averages, error["requested"]
+    of_tokens = sum(live.values()) - live["weights"] - live["gathered weights"]
+    new_inputs = (run["num_layers"] - num_checkpointed) * (live["layer inputs"] // num_checkpointed)
+    chunk = live["fp32 logits"] // num_chunks
+    return {
+        "expandable": free + error["reserved"] - error["allocated"] - request,
+        "half_batch": free + of_tokens // 2 - request // 2,
+        "checkpoint_all": free + live["layers"] - new_inputs - request,
+        "chunked_loss": free + live["fp32 logits"] - chunk - request // num_chunks,
     }

@@ -10,8 +10,8 @@ dimension, f feed-forward size; u bytes of one tensor between layers, A of all t
     >>> run = RunConfig(seq_len=2048, kernels=Kernels(is_attention_fused=False))
     >>> kept_bytes(preset("GPT-3-175B"), run, "full")
     4831838208
-    >>> best_layers_per_segment(preset("Llama-3-70B"), RunConfig(seq_len=8192))
-    2
+    >>> segment_peak_bytes(preset("Llama-3-70B"), RunConfig(seq_len=8192), layers_per_segment=2)
+    10674634752
 
 Sources: Chen et al. 2016, Training Deep Nets with Sublinear Memory Cost, section 4; Korthikanti et
 al. 2022, section 5.
@@ -36,48 +36,39 @@ def boundary_bytes(model: ModelConfig, run: RunConfig) -> int:
     return run.precision.activation_bytes * tokens * model.hidden_size
 
 
-def kept_bytes(
-    model: ModelConfig, run: RunConfig, policy: str, *, layers_per_segment: int = 1
-) -> int:
+def kept_bytes(model: ModelConfig, run: RunConfig, policy: str) -> int:
     """Bytes that all layers keep at the end of the forward pass.
 
-    None: ``L A``. Selective: the same, without what the attention core keeps. Full:
-    ``ceil(L / k) u``.
+    None: ``L A``. Selective: the same, without what the attention core keeps. Full, layer by layer:
+    ``L u``.
 
     Args:
         model: Without latent attention or experts.
         run: The micro-batch, its precision and kernels.
         policy: One of `POLICIES`.
-        layers_per_segment: Layers k between two tensors that full recomputation keeps.
 
     Returns:
         A whole number of bytes.
 
     Raises:
-        ValueError: If there is no such policy, if k is not above zero, or if the model has latent
-            attention or experts.
+        ValueError: If there is no such policy, or if the model has latent attention or experts.
 
     Source:
         Korthikanti et al. 2022, table 2.
     """
-    _require_policy(policy, layers_per_segment)
+    _require_policy(policy)
     if policy == "full":
-        return _num_segments(model, layers_per_segment) * boundary_bytes(model, run)
+        return model.num_layers * boundary_bytes(model, run)
     return model.num_layers * _layer_bytes(model, run, policy == "selective")
 
 
 def recomputed_flops(
-    model: ModelConfig,
-    run: RunConfig,
-    policy: str,
-    *,
-    layers_per_segment: int = 1,
-    stops_early: bool = False,
+    model: ModelConfig, run: RunConfig, policy: str, *, stops_early: bool = False
 ) -> int:
     """FLOPs that the backward pass executes again.
 
     Full: one forward pass of the layers. Selective: ``4 b a s**2 d`` for each layer. PyTorch's own
-    checkpoint stops after the last tensor that it needs. It skips the last product of each segment,
+    checkpoint stops after the last tensor that it needs. It skips the last product of each layer,
     ``2 b s f h``, if no dropout follows, and the weighted values of an attention core that is not
     fused, ``2 b a s**2 d``.
 
@@ -85,16 +76,15 @@ def recomputed_flops(
         model: Any; without experts if the recomputation stops early.
         run: The micro-batch and its kernels.
         policy: One of `POLICIES`.
-        layers_per_segment: Layers k that full recomputation runs at once.
-        stops_early: Whether the last product of each segment is skipped.
+        stops_early: Whether the last product of each layer or core is skipped.
 
     Returns:
         A whole number of FLOPs.
 
     Raises:
-        ValueError: If there is no such policy, if k is not above zero, or if experts stop early.
+        ValueError: If there is no such policy, or if experts stop early.
     """
-    _require_policy(policy, layers_per_segment)
+    _require_policy(policy)
     if policy == "none":
         return 0
     skipped = _skipped_flops(model, run, policy) if stops_early else 0
@@ -103,7 +93,7 @@ def recomputed_flops(
         return model.num_layers * (core - skipped)
     parts = forward_flops(model, run.micro_batch_size, run.seq_len)
     layers = sum(parts.values()) - parts["head"]
-    return layers - _num_segments(model, layers_per_segment) * skipped
+    return layers - model.num_layers * skipped
 
 
 def recomputed_flops_of_layer(
@@ -125,7 +115,7 @@ def recomputed_flops_of_layer(
 
 
 def _skipped_flops(model: ModelConfig, run: RunConfig, policy: str) -> int:
-    """FLOPs of the last product of a segment or attention core, if nothing after it is kept."""
+    """FLOPs of the last product of a layer or attention core, if nothing after it is kept."""
     if model.experts is not None:
         raise ValueError(
             "where the recomputation of experts stops is not known here: give a model without "
@@ -181,16 +171,6 @@ def segment_peak_bytes(model: ModelConfig, run: RunConfig, layers_per_segment: i
     return segment_bytes(model.num_layers, layers_per_segment, u, layer)["peak"]
 
 
-def best_layers_per_segment(model: ModelConfig, run: RunConfig) -> int:
-    """Layers k of a segment with the lowest peak, found by trying each.
-
-    The estimate ``sqrt(L u / A)`` minimises ``L u / k + k A``; it is below one if a layer keeps
-    more than L boundaries, and then one layer is best.
-    """
-    sizes = range(1, model.num_layers + 1)
-    return min(sizes, key=lambda k: segment_peak_bytes(model, run, k))
-
-
 def cheapest_plan(
     num_layers: int, options: Sequence[dict[str, Any]], cap_bytes: int
 ) -> dict[str, int]:
@@ -218,16 +198,11 @@ def cheapest_plan(
     return min(cheapest.values(), key=lambda pair: pair[0], default=(0, {}))[1]
 
 
-def _num_segments(model: ModelConfig, layers_per_segment: int) -> int:
-    return -(-model.num_layers // layers_per_segment)
-
-
 def _layer_bytes(model: ModelConfig, run: RunConfig, is_selective: bool) -> int:
     kernels = replace(run.kernels, is_attention_recomputed=is_selective)
     return sum(layer_saved_bytes(model, replace(run, kernels=kernels)).values())
 
 
-def _require_policy(policy: str, layers_per_segment: int) -> None:
-    require_positive("recomputation", layers_per_segment=layers_per_segment)
+def _require_policy(policy: str) -> None:
     if policy not in POLICIES:
         raise ValueError(f"there is no policy {policy!r}; there are {', '.join(POLICIES)}")

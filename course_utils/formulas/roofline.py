@@ -27,8 +27,6 @@ from course_utils.configs.validation import require_positive
 from course_utils.formulas.flops import forward_flops
 from course_utils.formulas.parameters import parameters
 
-PHASES = ("prefill", "decode", "train")
-
 
 def product_bytes(rows: int, inner: int, columns: int, element_bytes: int) -> int:
     """Bytes that one matrix product must move: ``e (m k + k n + m n)``.

@@ -143,19 +143,6 @@ def count_bytes(call: Callable[[], object], **owners: Iterable[Tensor]) -> Moved
     return MovedBytes(tuple(counter.operations))
 
 
-def operation_bytes(func: Any, args: Any, kwargs: dict[str, Any], result: Any) -> int:
-    """Bytes that one dispatched operation must move, as `count_bytes` counts them.
-
-    Args:
-        func: The operator, as ``__torch_dispatch__`` gets it.
-        args: Its positional arguments.
-        kwargs: Its keyword arguments.
-        result: What it returned.
-    """
-    reads, writes = _moved(func, args, kwargs, result)
-    return sum(reads.values()) + sum(writes.values())
-
-
 class _Region(NamedTuple):
     """A part of a storage as a tensor shows it."""
 
@@ -207,17 +194,14 @@ class _Counter(TorchDispatchMode):
         result = func(*args, **kwargs)
         reads, writes = _moved(func, args, kwargs, result)
         if reads or writes:
-            flops = operation_flops(func, args, kwargs, result)
-            self._add(func.overloadpacket.__name__, flops, reads, writes)
+            operation = Operation(
+                name=func.overloadpacket.__name__,
+                flops=operation_flops(func, args, kwargs, result),
+                read_bytes=self._by_owner(reads),
+                written_bytes=self._by_owner(writes),
+            )
+            self.operations.append(operation)
         return result
-
-    def _add(
-        self, name: str, flops: int, reads: dict[_Region, int], writes: dict[_Region, int]
-    ) -> None:
-        read_bytes, written_bytes = map(self._by_owner, (reads, writes))
-        self.operations.append(
-            Operation(name=name, flops=flops, read_bytes=read_bytes, written_bytes=written_bytes)
-        )
 
     def _by_owner(self, regions: dict[_Region, int]) -> Mapping[str, int]:
         num_bytes: Counter[str] = Counter()

@@ -29,8 +29,7 @@ from course_utils.instruments.preconditions import (
     require_call,
     require_real_tensors,
 )
-
-UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+from course_utils.quantities import SECONDS, unit_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,15 +65,11 @@ class Timing:
         """
         if not 0 <= fraction <= 1:
             raise ValueError(f"Timing: a fraction lies between 0 and 1, got {fraction!r}")
-        ordered = sorted(self.seconds)
-        position = fraction * (len(ordered) - 1)
-        below = int(position)
-        above = min(below + 1, len(ordered) - 1)
-        return ordered[below] + (position - below) * (ordered[above] - ordered[below])
+        return float(torch.tensor(self.seconds, dtype=torch.float64).quantile(fraction))
 
 
 def _in_best_unit(seconds: float) -> str:
-    size, unit = next((pair for pair in UNITS if seconds >= pair[0]), UNITS[-1])
+    size, unit = unit_of(seconds, SECONDS)
     return f"{seconds / size:.3g} {unit}"
 
 

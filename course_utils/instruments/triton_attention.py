@@ -29,8 +29,8 @@ from torch import Tensor
 from course_utils.instruments.two_level_memory import TwoLevelMemory
 
 INSTALL = (
-    "Triton is not installed: run `pip install triton` on Linux (a download of 290 MB, 1 GB on "
-    "disk), then run this cell again."
+    "Triton is not installed: on Linux, run `%pip install triton` in a cell (a download of 290 MB, "
+    "1 GB on disk), then run this cell again."
 )
 SCRIPT = """
 import os

@@ -10,7 +10,7 @@ memory, and is freed when nobody holds it any more.
     >>> for i in range(0, 6, 2):
     ...     machine.store(2 * machine.load(x[i : i + 2]), y[i : i + 2])
     >>> machine
-    TwoLevelMemory: loaded 24 numbers, stored 24; at most 16 of 40 in fast memory, 0 there now
+    Machine: loaded 24 numbers, stored 24; at most 16 of 40 in fast memory, 0 there now
 
 The unit is one number, whatever its type. Two tiles that show the same memory count once. Not seen:
 what a single operation needs for a moment inside. On the meta device only sizes are followed, so
@@ -90,16 +90,9 @@ class TwoLevelMemory:
         moves: Every load and store, in order.
     """
 
-    def __init__(
-        self,
-        capacity: int | None = None,
-        *,
-        dtype: torch.dtype = torch.float64,
-        device: str = "cpu",
-    ) -> None:
-        """Build an empty machine; tiles made by `full` have its type and device."""
-        self.dtype, self.device = dtype, device
-        self._capacity = capacity
+    def __init__(self, capacity: int | None = None, *, device: str = "cpu") -> None:
+        """Build an empty machine; tiles made by `full` lie on its device, in float64."""
+        self._capacity, self.device = capacity, device
         self._loaded_elements = self._stored_elements = 0
         self._live_elements = self._peak_elements = 0
         self._moves: list[Move] = []
@@ -196,7 +189,8 @@ class TwoLevelMemory:
 
     def full(self, shape: tuple[int, ...], value: float) -> "Tile":
         """A tile of one value, made in fast memory: nothing is moved."""
-        tile: Tile = self._adopt(torch.full(shape, value, dtype=self.dtype, device=self.device))
+        made = torch.full(shape, value, dtype=torch.float64, device=self.device)
+        tile: Tile = self._adopt(made)
         return tile
 
     def arange(self, start: int, stop: int) -> "Tile":

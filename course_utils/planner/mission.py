@@ -68,8 +68,9 @@ class Mission:
 
     def __str__(self) -> str:
         """The mission in one line."""
+        billions = f"{self.num_tokens / 1e9:,.1f}"
         return (
-            f"{self.name} on {self.machine}: {self.num_tokens / 1e9:,.0f} billion tokens in "
+            f"{self.name} on {self.machine}: {billions.removesuffix('.0')} billion tokens in "
             f"{self.num_days} days, in sequences of {self.seq_len:,}"
         )
 

@@ -342,7 +342,7 @@ QUANTITIES = (
         needs=SHARDED,
         value=sharded_state,
         limit=memory_of_device,
-        guess=lambda mission: f"stage {LAST_STAGE} on {mission.num_devices}",
+        guess=lambda mission: f"ZeRO stage {LAST_STAGE} on {mission.num_devices}",
     ),
     Quantity(
         label="sharded, with one sequence",
@@ -383,7 +383,7 @@ QUANTITIES = (
         value=first_stage,
         limit=memory_of_device,
         guess=lambda mission: (
-            f"{mission.num_devices} stages, 1F1B, one sequence at a time, ends cut too"
+            f"{mission.num_devices} stages cut evenly, ends too, 1F1B, one sequence at a time"
         ),
     ),
     Quantity(

@@ -9,6 +9,7 @@ from course_utils.planner.choice import Choice, Row
 from course_utils.planner.mission import Mission
 from course_utils.planner.quantities import (
     COURSE_FUNCTIONS,
+    FASTEST,
     QUANTITIES,
     Functions,
     Quantity,
@@ -23,6 +24,9 @@ CARD = (
     f"background: {COLOUR}14; padding: 6px 18px"
 )
 LABEL_WIDTH = 2 + max(len(each.label) for each in QUANTITIES)
+FIRST_PLANNED = next(each.label for each in QUANTITIES if each.needs == FASTEST)
+ROUGH: Row = ("roughly", "", "whatever the plan, with a share of the peak that is only hoped for")
+PLANNED: Row = ("with the fastest plan", "", "the answer: constants of measured software")
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,10 @@ class Report:
 
     def rows(self) -> Iterator[Row]:
         """Label, value and note of each quantity, of the plan, and of what moves its time."""
+        yield ROUGH
         for quantity in QUANTITIES:
+            if quantity.label == FIRST_PLANNED:
+                yield PLANNED
             yield quantity.label, *value_and_note(quantity, self.functions, self.mission)
         try:
             plan = fastest(self.functions, self.mission)

@@ -20,7 +20,7 @@ Sources: PyTorch, c10/cuda/CUDACachingAllocator.cpp: `round_size`, `get_allocati
 documentation, CUDA semantics, memory management.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -158,27 +158,8 @@ class CachingAllocator:
             sum(each.size_bytes for each in free if each.size_bytes < each.segment_bytes),
         )
 
-    def play(self, requests: Iterable[tuple[Hashable, int | None]]) -> list[Levels]:
-        """Serve requests in order; return the levels after each.
-
-        Args:
-            requests: A name with a number of bytes to allocate, or with None to free it.
-
-        Raises:
-            MemoryError: If the device has no room for a segment.
-            ValueError: If a name is allocated twice, or freed while not in use.
-        """
-        levels = []
-        for name, num_bytes in requests:
-            if num_bytes is None:
-                self.free(name)
-            else:
-                self.allocate(name, num_bytes)
-            levels.append(self.levels)
-        return levels
-
     def play_script(self, script: Iterable[int]) -> list[Levels]:
-        """Serve requests that are whole numbers; return the levels after each.
+        """Serve requests in order; return the levels after each.
 
         Args:
             script: A positive number allocates that many bytes; -n frees the n-th allocation.
@@ -187,7 +168,15 @@ class CachingAllocator:
             MemoryError: If the device has no room for a segment.
             ValueError: If a block is freed that is not in use, or a number is zero.
         """
-        return self.play(_numbered(script))
+        levels, num_allocations = [], 0
+        for request in script:
+            if request > 0:
+                num_allocations += 1
+                self.allocate(num_allocations, request)
+            else:
+                self.free(-request)
+            levels.append(self.levels)
+        return levels
 
     def allocate(self, name: Hashable, num_bytes: int) -> None:
         """Use the best free block, or a new segment, and split off the rest.
@@ -238,14 +227,3 @@ class CachingAllocator:
             f"{levels.reserved_bytes - levels.allocated_bytes:,} reserved beside them, in pieces "
             f"too small: allocate less, or free what is not needed"
         )
-
-
-def _numbered(script: Iterable[int]) -> Iterator[tuple[int, int | None]]:
-    """Requests named by the numbers of their allocations, from 1."""
-    num_allocations = 0
-    for request in script:
-        if request > 0:
-            num_allocations += 1
-            yield num_allocations, request
-        else:
-            yield -request, None

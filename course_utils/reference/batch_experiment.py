@@ -143,18 +143,11 @@ def losses_of_run(
         num_steps: Length of the run.
         seed: Seed of the batches.
     """
-    for network in _run(problem, batch_size, learning_rate, num_steps, seed):
-        yield problem.loss(network)
-
-
-def _run(
-    problem: Problem, batch_size: int, learning_rate: float, num_steps: int, seed: int
-) -> Iterator[nn.Module]:
     network, generator = new_network(), torch.Generator().manual_seed(seed)
     for _ in range(num_steps):
         points = torch.randint(NUM_POINTS, (batch_size,), generator=generator)
         descend(network, *problem.batch(points), learning_rate)
-        yield network
+        yield problem.loss(network)
 
 
 def learning_rates(batch_size: int) -> list[float]:

@@ -12,7 +12,7 @@ Conventions: the loss of a rank is its share of the loss of the whole batch, so 
 and not divided. What is in ``grad`` before also belongs to the rank's share.
 
 Sources: Li et al. 2020, PyTorch Distributed: Experiences on Accelerating Data Parallel Training,
-sections 3.2.3 (overlap), 3.2.4 (accumulation) and 4.2 (unused parameters).
+sections 3.2.3 (overlap) and 3.2.4 (accumulation).
 """
 
 from collections.abc import Callable, Sequence
@@ -92,43 +92,6 @@ def accumulate_together(
     for micro_batch in micro_batches[:-1]:
         micro_batch().backward()
     backward(comm, model, micro_batches[-1]())
-
-
-def backward_with_unused(comm: Comm, model: nn.Module, loss: Tensor, bucket_bytes: int) -> None:
-    """Like `backward_in_buckets`, but a rank's loss may leave parameters unused.
-
-    Ranks may get gradients for different parameters, so buckets are fixed beforehand: filled with
-    all parameters, the last one first, and sent in this order. A gradient that is missing after
-    backward counts as zeros.
-
-    Args:
-        comm: This rank's communicator; all ranks must call this.
-        model: May share a parameter between modules.
-        loss: This rank's share of the loss of the whole batch.
-        bucket_bytes: A bucket is full when its parameters have at least this many bytes.
-    """
-    buckets = _static_buckets(model, bucket_bytes)
-    missing = [set(bucket) for bucket in buckets]
-    sent: list[_BucketInFlight] = []
-
-    def send_complete(is_backward_over: bool = False) -> None:
-        while len(sent) < len(buckets) and (is_backward_over or not missing[len(sent)]):
-            sent.append(_BucketInFlight(comm, buckets[len(sent)]))
-
-    def collect(parameter: Tensor) -> None:
-        for each in missing:
-            each.discard(parameter)
-        send_complete()
-
-    hooks = [each.register_post_accumulate_grad_hook(collect) for each in model.parameters()]
-    try:
-        loss.backward()
-    finally:
-        for hook in hooks:
-            hook.remove()
-    send_complete(is_backward_over=True)
-    for bucket in sent:
-        bucket.finish()
 
 
 def _static_buckets(model: nn.Module, bucket_bytes: int) -> list[list[nn.Parameter]]:

@@ -47,6 +47,6 @@ def _gradients(model: nn.Module) -> list[Tensor]:
     return gradients
 
 
-def gradient_or_zeros(parameter: nn.Parameter) -> Tensor:
+def gradient_or_zeros(parameter: Tensor) -> Tensor:
     """A parameter's ``grad``, or zeros if it has none."""
     return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad

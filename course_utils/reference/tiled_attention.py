@@ -1,12 +1,12 @@
-"""Attention of one head on a machine with slow and fast memory, in two orders, and its backward.
+"""Attention of one head on a machine with slow and fast memory: materialised, and in two orders.
 
 Each takes a machine with `load`, `store` and `full`, as `course_utils.instruments.TwoLevelMemory`,
 its arrays in slow memory, and the queries and keys of a tile. Queries and results have the shape
 (n, d), keys and values (m, d), the log-sum-exp (n,). Nothing is masked; scores are divided by the
 root of d.
 
-Sources: Dao et al., "FlashAttention" (2022), algorithms 0 and 4; Dao, "FlashAttention-2" (2023),
-algorithms 1 and 2.
+Sources: Dao et al., "FlashAttention" (2022), algorithms 0 and 1; Dao, "FlashAttention-2" (2023),
+algorithm 1.
 """
 
 from collections.abc import Iterator, Sequence
@@ -66,6 +66,32 @@ def flash_forward(machine: Memory, arrays: Sequence[Array], block_q: int, block_
         del queries, maximum, total, summed
 
 
+def flash_forward_keys_outer(
+    machine: Memory, arrays: Sequence[Array], block_q: int, block_k: int
+) -> None:
+    """The order of the first FlashAttention: results go to and fro for each tile of keys.
+
+    Its arrays: q, k, v, out, lse.
+    """
+    q, k, v, out, lse = arrays
+    scale = q.shape[1] ** -0.5
+    for number, there in enumerate(_tiles(k, block_k)):
+        keys, values = machine.load(k[there]), machine.load(v[there])
+        for here in _tiles(q, block_q):
+            scores = machine.load(q[here]) @ keys.mT * scale
+            new_lse = scores.logsumexp(1)
+            if number:
+                old_lse = machine.load(lse[here])
+                new_lse = torch.logaddexp(old_lse, new_lse)
+                shrink = torch.exp(old_lse - new_lse)[:, None]
+                summed = machine.load(out[here]) * shrink
+                summed = summed + torch.exp(scores - new_lse[:, None]) @ values
+            else:
+                summed = torch.exp(scores - new_lse[:, None]) @ values
+            machine.store(summed, out[here])
+            machine.store(new_lse, lse[here])
+
+
 def materialised_forward(
     machine: Memory, arrays: Sequence[Array], block_q: int, block_k: int
 ) -> None:
@@ -86,31 +112,6 @@ def materialised_forward(
         for there in _tiles(k, block_k):
             summed = summed + machine.load(weights[here, there]) @ machine.load(v[there])
         machine.store(summed, out[here])
-
-
-def flash_backward(machine: Memory, arrays: Sequence[Array], block_q: int, block_k: int) -> None:
-    """Gradients of queries, keys and values: keys outside, the queries' gradient to and fro.
-
-    Its arrays: q, k, v, out, lse, the gradient of out, (n,) for the sums of ``grad * out``, and the
-    gradients of q (zeros before), k and v.
-    """
-    q, k, v, out, lse, grad_out, delta, grad_q, grad_k, grad_v = arrays
-    scale = q.shape[1] ** -0.5
-    for here in _tiles(q, block_q):
-        machine.store((machine.load(grad_out[here]) * machine.load(out[here])).sum(1), delta[here])
-    for there in _tiles(k, block_k):
-        keys, values = machine.load(k[there]), machine.load(v[there])
-        of_keys, of_values = (machine.full(tuple(keys.shape), 0.0) for _ in range(2))
-        for here in _tiles(q, block_q):
-            queries, upstream = machine.load(q[here]), machine.load(grad_out[here])
-            weights = torch.exp(queries @ keys.mT * scale - machine.load(lse[here])[:, None])
-            of_values = of_values + weights.mT @ upstream
-            of_scores = upstream @ values.mT - machine.load(delta[here])[:, None]
-            of_scores = scale * weights * of_scores
-            of_keys = of_keys + of_scores.mT @ queries
-            machine.store(machine.load(grad_q[here]) + of_scores @ keys, grad_q[here])
-        machine.store(of_keys, grad_k[there])
-        machine.store(of_values, grad_v[there])
 
 
 def _tiles(array: Array, block: int) -> Iterator[slice]:

@@ -44,7 +44,6 @@ class Training:
         run: RunConfig,
         *,
         adamw: str = "for-loop",
-        set_to_none: bool = True,
         device: str = "cpu",
     ) -> None:
         """Build everything in the run's precision, on a device or with fake tensors.
@@ -53,7 +52,6 @@ class Training:
             model: Sizes of the model.
             run: Batch, precision, kernels, and whether the loss is in fp32.
             adamw: One of `ADAMW`.
-            set_to_none: Whether gradients are freed after each step, or set to zero.
             device: Device of model, batch and optimizer: ``"cpu"`` or ``"cuda"``.
 
         Raises:
@@ -63,7 +61,7 @@ class Training:
         _validate(run, adamw)
         dtype = FLOATS[run.precision.weight_bytes]
         self.model = Transformer(model, device, dtype, run.kernels)
-        self.run, self.set_to_none = run, set_to_none
+        self.run = run
         shape = (run.micro_batch_size, run.seq_len + 1)
         tokens = torch.randint(model.vocab_size, shape, device=device)
         self.ids, self.targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
@@ -84,11 +82,11 @@ class Training:
         return (self.model, *self.optimizers)
 
     def step(self) -> None:
-        """Run forward, backward and update; then free the gradients, or set them to zero."""
+        """Run forward, backward and update; then free the gradients."""
         self.loss().backward()
         for optimizer in self.optimizers:
             self._update(optimizer)
-        self.model.zero_grad(set_to_none=self.set_to_none)
+        self.model.zero_grad()
 
     def loss(self) -> Tensor:
         """The mean cross-entropy of the batch."""

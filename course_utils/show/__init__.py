@@ -11,6 +11,7 @@ from course_utils.show.batch_size import (
     steps_against_examples,
 )
 from course_utils.show.cluster import cluster_timeline, cluster_timelines
+from course_utils.show.collectives import transfer_and_waiting
 from course_utils.show.data_parallel import (
     exposed_over_tokens,
     step_over_bucket_bytes,
@@ -36,6 +37,7 @@ from course_utils.show.plan import errors_by_size, plans_side_by_side, rates_ove
 from course_utils.show.plots import computed_and_measured, same_bytes_two_numbers
 from course_utils.show.progress_bar import with_progress
 from course_utils.show.recomputation import memory_against_flops, recomputation_over_length
+from course_utils.show.recorded_memory import recorded_timelines
 from course_utils.show.ring import ring_steps
 from course_utils.show.roofline import device_roof, rooflines, steps_on_roofline
 from course_utils.show.segments import live_tensors

@@ -8,8 +8,9 @@ from typing import Any
 
 from course_utils import colours
 from course_utils.instruments import MemoryTrace
-from course_utils.show.memory_over_time import MAX_COLUMNS, UNITS, format_bytes
-from course_utils.show.picture import AT_TOP, Picture, axes
+from course_utils.quantities import BYTES, format_bytes, unit_of
+from course_utils.show.memory_over_time import MAX_COLUMNS, mark_start
+from course_utils.show.picture import Picture, axes, legend_above
 
 
 def allocator_levels(
@@ -32,21 +33,18 @@ def allocator_levels(
             f"requests, got {len(allocated_bytes):,} and {len(reserved_bytes):,}"
         )
     figure, ax = axes()
-    unit = format_bytes(max(reserved_bytes)).split()[1]
-    unit_bytes = 1024 ** UNITS.index(unit)
+    unit_bytes, unit = unit_of(max(reserved_bytes), BYTES)
     _draw_levels(ax, allocated_bytes, reserved_bytes, unit_bytes)
     _mark_steps(ax, trace)
-    ax.set_xlim(1, len(requests))
-    ax.set_ylim(0, 1.2 * max(reserved_bytes) / unit_bytes)
-    ax.set_xlabel("request")
-    ax.set_ylabel(f"memory in {unit}")
-    ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    ax.legend(frameon=False, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    ax.set(xlim=(1, len(requests)), ylim=(0, 1.2 * max(reserved_bytes) / unit_bytes))
+    ax.set(xlabel="request", ylabel=f"memory in {unit}")
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    legend_above(ax, 2)
     return Picture(figure, _caption(trace, allocated_bytes, reserved_bytes))
 
 
 def _draw_levels(
-    ax: Any, allocated_bytes: Sequence[int], reserved_bytes: Sequence[int], unit_bytes: int
+    ax: Any, allocated_bytes: Sequence[int], reserved_bytes: Sequence[int], unit_bytes: float
 ) -> None:
     """Draw allocated bytes as an area, and reserved bytes as a line."""
     columns = _columns(allocated_bytes)
@@ -61,12 +59,10 @@ def _draw_levels(
 def _mark_steps(ax: Any, trace: MemoryTrace) -> None:
     """Mark the first request of each training step."""
     operations = trace.request_operations()
-    beside = {"xytext": (4, 0), "textcoords": "offset points", "va": "top"}
     for phase in trace.phases:
         if phase.name == "forward":
             start = 1 + bisect_left(operations, phase.start)
-            ax.axvline(start, color=colours.NEUTRAL, linewidth=0.8)
-            ax.annotate(f"step {phase.step}", (start, 1.0), xycoords=AT_TOP, **beside)
+            mark_start(ax, start, f"step {phase.step}", linewidth=0.8)
 
 
 def _columns(levels: Sequence[int]) -> dict[int, int]:

@@ -22,6 +22,7 @@ MOST_GAINED = 18  # a little above 1 + 2 * 512 / 64, the largest of the explorer
 BLOCK_SIZES = (16, 32, 64, 128, 256, 512)  # queries in a tile, along the axis
 H100_SHARED_KIB = 227  # of one multiprocessor, that a block of threads can have
 BITS_16 = 2  # bytes
+ORDERS = {"q_outer": ("queries outside", "o-"), "k_outer": ("keys outside", "s:")}
 
 
 def tile_walk(machine: TwoLevelMemory, step: int) -> Picture:
@@ -134,8 +135,7 @@ def _draw_fast_memory(ax: Any, machine: TwoLevelMemory, done: list[Move]) -> Non
         ax.barh([-row], [capacity * sums[kind] / machine.traffic_elements], height=0.4, color=color)
         ax.text(0, -row + 0.26, f"{PAST[kind]} {sums[kind]:,} of {total:,}", va="bottom")
     ax.text(0, 0.32, f"{live:,} numbers here", va="bottom")
-    ax.set_xlim(0, capacity * 1.02)
-    ax.set_ylim(-2.4, 0.75)
+    ax.set(xlim=(0, capacity * 1.02), ylim=(-2.4, 0.75))
     ax.set_title("fast memory: a few tiles", fontsize=11)
     ax.set_axis_off()
 
@@ -146,7 +146,7 @@ def _elements(move: Move) -> int:
 
 
 def blocks_and_traffic(*, block_q: int, block_k: int, head_dim: int, seq_len: int) -> Picture:
-    """What a tile takes of fast memory, and what one head moves for it, in 16-bit numbers.
+    """What a tile takes of fast memory, and what one head moves in both orders, in 16-bit numbers.
 
     Args:
         block_q: Queries in a tile.
@@ -156,7 +156,7 @@ def blocks_and_traffic(*, block_q: int, block_k: int, head_dim: int, seq_len: in
     """
     needed = 2 * block_q * head_dim + 2 * block_k * head_dim + block_q * block_k + 3 * block_q
     needed_kib = BITS_16 * needed / 2**10
-    here = _times_less(seq_len, head_dim, block_q, block_k)
+    here = _times_less("q_outer", seq_len, head_dim, block_q, block_k)
     figure, (room, gain) = axes_beside(3.3, (2, 3))
     fits = needed_kib <= H100_SHARED_KIB
     colour = colours.ACTIVATIONS if fits else colours.WRONG
@@ -164,28 +164,29 @@ def blocks_and_traffic(*, block_q: int, block_k: int, head_dim: int, seq_len: in
     room.plot([H100_SHARED_KIB] * 2, [-0.35, 0.75], color=colours.MEASURED, linestyle="--")
     room.text(H100_SHARED_KIB + 8, 0.6, f"{H100_SHARED_KIB} KiB there", va="center")
     room.text(0, -0.42, f"{needed_kib:,.0f} KiB needed{'' if fits else ': does not fit'}", va="top")
-    room.set_xlim(0, 2 * H100_SHARED_KIB)
-    room.set_ylim(-0.9, 0.9)
-    room.set_yticks([])
+    room.set(xlim=(0, 2 * H100_SHARED_KIB), ylim=(-0.9, 0.9), yticks=[])
     room.set_xlabel("KiB of fast memory (one multiprocessor of an H100)")
     room.spines["left"].set_visible(False)
-    less = [_times_less(seq_len, head_dim, each, block_k) for each in BLOCK_SIZES]
-    gain.plot(BLOCK_SIZES, less, "o-", color=colours.COMPUTED)
+    for order, (name, line) in ORDERS.items():
+        less = [_times_less(order, seq_len, head_dim, each, block_k) for each in BLOCK_SIZES]
+        gain.plot(BLOCK_SIZES, less, line, color=colours.COMPUTED, label=name)
     gain.plot([block_q], [here], "o", color=colour, markersize=11)
     gain.axhline(1, color=colours.NEUTRAL)
     gain.set_ylim(0, MOST_GAINED)
+    gain.legend(frameon=False, loc="upper center")
     log_ticks(gain, BLOCK_SIZES)
     gain.set_xlabel("queries in a tile (log scale)")
     gain.set_ylabel("times less than with scores in memory")
-    moved = attention_traffic(seq_len, seq_len, head_dim, block_q, block_k)["q_outer"]
+    moved = attention_traffic(seq_len, seq_len, head_dim, block_q, block_k)
+    other = moved["k_outer"] / moved["q_outer"]
     caption = (
         f"Tiles of {block_q} queries and {block_k} keys take {needed_kib:,.0f} KiB and move "
-        f"{BITS_16 * moved / 1e6:,.1f} MB a head, {here:.1f} times less than with scores in "
-        "slow memory."
+        f"{BITS_16 * moved['q_outer'] / 1e6:,.1f} MB a head, {here:.1f} times less than with "
+        f"scores in slow memory; with keys in the outer loop {other:.2f} times as much."
     )
     return Picture(figure, caption)
 
 
-def _times_less(seq_len: int, head_dim: int, block_q: int, block_k: int) -> float:
+def _times_less(order: str, seq_len: int, head_dim: int, block_q: int, block_k: int) -> float:
     moved = attention_traffic(seq_len, seq_len, head_dim, block_q, block_k)
-    return moved["materialised"] / moved["q_outer"]
+    return moved["materialised"] / moved[order]

@@ -5,14 +5,12 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from matplotlib.ticker import FuncFormatter, LogLocator
+from matplotlib.ticker import LogLocator
 
 from course_utils import colours
-from course_utils.configs import RunConfig, device, preset
-from course_utils.formulas.activations import model_saved_bytes
+from course_utils.configs import RunConfig, device
 from course_utils.formulas.batch_size import num_steps, steps_and_examples
-from course_utils.formulas.memory import state_bytes
-from course_utils.formulas.parameters import parameters
+from course_utils.show.memory_budget import STYLES, memory_parts
 from course_utils.show.picture import (
     AT_LEFT,
     AT_TOP,
@@ -20,6 +18,7 @@ from course_utils.show.picture import (
     axes,
     axes_beside,
     log_ticks,
+    note,
     text_on,
 )
 
@@ -33,7 +32,7 @@ PROPORTIONAL: dict[str, Any] = {
     "linestyle": "--",
     "label": "in proportion to the batch",
 }
-IN_WORDS = FuncFormatter(lambda value, _: f"{value:,.6g}")
+IN_WORDS = "{x:,.6g}"
 
 
 def steps_against_examples(
@@ -55,8 +54,7 @@ def steps_against_examples(
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(IN_WORDS)
     ax.yaxis.set_major_locator(LogLocator(10, subs=(1, 3)))
-    ax.set_xlabel("examples to the loss (log scale)")
-    ax.set_ylabel("steps to the loss (log scale)")
+    ax.set(xlabel="examples to the loss (log scale)", ylabel="steps to the loss (log scale)")
     ax.legend(frameon=False)
     caption = (
         f"By the fit no batch needs fewer than {min_steps:,.1f} steps or {min_examples:,.0f} "
@@ -69,8 +67,7 @@ def _draw_runs(ax: Any, steps: Mapping[int, int]) -> None:
     """Draw each run as a dot, labelled with its batch size."""
     for size, count in steps.items():
         ax.plot([size * count], [count], "o", color=colours.MEASURED)
-        place = {"xytext": (6, 5), "textcoords": "offset points"}
-        ax.annotate(f"{size:,}", (size * count, count), **place)
+        note(ax, f"{size:,}", (size * count, count), (6, 5))
     ax.plot([], [], "o", color=colours.MEASURED, label="measured, with batch size")
 
 
@@ -78,9 +75,8 @@ def _mark_minima(ax: Any, min_steps: float, min_examples: float) -> None:
     """Draw the asymptotes of the hyperbola."""
     ax.axvline(min_examples, color=colours.NEUTRAL, linestyle="--", linewidth=1)
     ax.axhline(min_steps, color=colours.NEUTRAL, linestyle="--", linewidth=1)
-    label = {"textcoords": "offset points"}
-    ax.annotate("$E_{min}$", (min_examples, 1), xytext=(3, -10), xycoords=AT_TOP, **label)
-    ax.annotate("$S_{min}$", (0.1, min_steps), xytext=(0, 3), xycoords=AT_LEFT, **label)
+    note(ax, "$E_{min}$", (min_examples, 1), (3, -10), xycoords=AT_TOP)
+    note(ax, "$S_{min}$", (0.1, min_steps), (0, 3), xycoords=AT_LEFT)
 
 
 def _draw_hyperbola(ax: Any, min_steps: float, critical: float) -> None:
@@ -122,8 +118,7 @@ def learning_rates(best: Mapping[int, float], anchor: int, critical_batch_size: 
     ax.set_yscale("log", base=2)
     ax.yaxis.set_major_formatter(IN_WORDS)
     log_ticks(ax, sizes)
-    ax.set_xlabel("examples in a batch (log scale)")
-    ax.set_ylabel("best learning rate (log scale)")
+    ax.set(xlabel="examples in a batch (log scale)", ylabel="best learning rate (log scale)")
     ax.legend(frameon=False)
     largest, factor = sizes[-1], sizes[-1] / anchor
     caption = (
@@ -151,8 +146,7 @@ def noise_over_loss(
     ax.yaxis.set_major_formatter(IN_WORDS)
     ax.minorticks_off()
     ax.invert_xaxis()
-    ax.set_xlabel("loss, falling from left to right")
-    ax.set_ylabel("noise scale (log scale)")
+    ax.set(xlabel="loss, falling from left to right", ylabel="noise scale (log scale)")
     ax.legend(frameon=False)
     caption = (
         f"While the loss falls from {losses[0]:.2f} to {losses[-1]:.2f}, the noise scale grows "
@@ -180,8 +174,7 @@ def noise_estimates(each: Sequence[float], of_means: float, exact: float) -> Pic
     means = f"ratio of means: {of_means:,.0f}"
     ax.axvline(of_means, color=colours.COMPUTED, linestyle="--", label=means)
     less = " (below zero: first bar)" if finite[0] < 0 else ""
-    ax.set_xlabel(f"estimated noise scale, from one pair of batches{less}")
-    ax.set_ylabel("pairs")
+    ax.set(xlabel=f"estimated noise scale, from one pair of batches{less}", ylabel="pairs")
     ax.legend(frameon=False)
     low, high = finite[len(finite) // 20], finite[-1 - len(finite) // 20]
     caption = (
@@ -207,8 +200,7 @@ def batch_schedule(schedule: Sequence[tuple[int, int]], total_tokens: int) -> Pi
     ax.stairs(sizes, starts, baseline=None, color=colours.COMPUTED, linewidth=2)
     for start, end, size, count in zip(starts, starts[1:], sizes, stages, strict=False):
         middle = math.sqrt(start * end) or end / 2
-        place = {"xytext": (0, 4), "textcoords": "offset points", "ha": "center"}
-        ax.annotate(f"{count:,} steps", (middle, size), **place)
+        note(ax, f"{count:,} steps", (middle, size), (0, 4), ha="center")
     ax.set_xscale("symlog", linthresh=starts[1])
     ax.set_xlim(0, 1.3 * starts[-1])
     ax.set_yscale("log", base=2)
@@ -249,13 +241,12 @@ def batch_plan(
     place = steps_and_examples(1, critical_batch_tokens, tokens)
     steps, examples = place["steps"], place["examples"] / critical_batch_tokens
     run = RunConfig(seq_len=SEQ_LEN, micro_batch_size=micro_batch_size, is_loss_fp32=True)
-    state = state_bytes(sum(parameters(preset(model)).values()), run.precision)
-    saved_bytes = sum(model_saved_bytes(preset(model), run).values())
-    total_bytes = sum(state.values()) + saved_bytes
+    parts = memory_parts(model, run)
+    total_bytes = sum(parts.values())
     is_fitting = total_bytes <= device(DEVICE).memory_bytes
     figure, (left, right) = axes_beside(3.4, (3, 0.8))
     _draw_place(left, steps, examples)
-    _draw_memory(right, state, saved_bytes, is_fitting)
+    _draw_memory(right, parts, is_fitting)
     caption = (
         f"A step of {tokens:,} tokens: "
         f"{_describe_accumulation(global_batch_size, micro_batch_size, num_devices)}, with "
@@ -282,29 +273,25 @@ def _draw_place(ax: Any, steps: float, examples: float) -> None:
     ax.plot([examples], [steps], "o", color=colours.MEASURED)
     ax.set_xscale("log", base=2)
     ax.set_yscale("log", base=2)
-    ax.set_xlim(0.8, 2**7)
-    ax.set_ylim(0.8, 2**11.5)
+    ax.set(xlim=(0.8, 2**7), ylim=(0.8, 2**11.5))
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(IN_WORDS)
-    ax.set_xlabel("E / E_min (log scale)")
-    ax.set_ylabel("S / S_min (log scale)")
-    ax.set_title(
-        f"{steps:,.3g} times the fewest steps, {examples:,.3g} times the fewest tokens",
-        fontsize="medium",
-    )
+    ax.set(xlabel="E / E_min (log scale)", ylabel="S / S_min (log scale)")
+    title = f"{steps:,.3g} times the fewest steps, {examples:,.3g} times the fewest tokens"
+    ax.set_title(title, fontsize="medium")
 
 
-def _draw_memory(ax: Any, state: Mapping[str, int], saved_bytes: int, is_fitting: bool) -> None:
+def _draw_memory(ax: Any, parts: Mapping[str, int], is_fitting: bool) -> None:
     """Draw one bar: weights, gradients, optimizer states, and what is saved for backward."""
-    parts = {
-        "weights": (colours.PARAMETERS, state["weights"]),
-        "gradients": (colours.GRADIENTS, state["gradients"]),
-        "optimizer": (colours.OPTIMIZER_STATES, state["master_weights"] + state["moments"]),
-        "saved for\nbackward": (colours.ACTIVATIONS, saved_bytes),
-    }
+    saved_bytes = parts["activations"] + parts["loss"]
     height = 0.0
-    for name, (colour, part) in parts.items():
-        ax.bar([0], [part / GIB], bottom=[height], color=colour, label=name)
+    for name, label, part in (
+        ("weights", "weights", parts["weights"]),
+        ("gradients", "gradients", parts["gradients"]),
+        ("optimizer states", "optimizer", parts["optimizer states"]),
+        ("activations", "saved for\nbackward", saved_bytes),
+    ):
+        ax.bar([0], [part / GIB], bottom=[height], **STYLES[name], label=label)
         height += part / GIB
     limit = device(DEVICE).memory_bytes / GIB
     ax.axhline(limit, color=colours.MEASURED, linestyle="--", linewidth=1, label=DEVICE)
@@ -312,10 +299,8 @@ def _draw_memory(ax: Any, state: Mapping[str, int], saved_bytes: int, is_fitting
     ax.set_ylim(0, MEMORY_AXIS_GIB)
     if height > MEMORY_AXIS_GIB:
         inside = {"ha": "center", "va": "top", "color": text_on(colours.ACTIVATIONS)}
-        below = {"xytext": (0, -4), "textcoords": "offset points"}
-        ax.annotate(f"{height:,.0f} ↑", (0, 1), xycoords=AT_TOP, **below, **inside)
-    ax.set_xticks([])
-    ax.set_ylabel("GiB on a device")
+        note(ax, f"{height:,.0f} ↑", (0, 1), (0, -4), xycoords=AT_TOP, **inside)
+    ax.set(xticks=[], ylabel="GiB on a device")
     handles, labels = ax.get_legend_handles_labels()
     place = {"loc": "center left", "bbox_to_anchor": (1, 0.5), "frameon": False}
     ax.legend(handles[::-1], labels[::-1], **place)

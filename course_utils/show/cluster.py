@@ -8,7 +8,8 @@ from matplotlib.patches import Patch
 
 from course_utils import colours
 from course_utils.distributed import ClusterRun
-from course_utils.show.picture import AT_LEFT, Picture, axes
+from course_utils.quantities import SECONDS, format_seconds, unit_of
+from course_utils.show.picture import AT_LEFT, Picture, axes, note
 
 # A row has two lanes: what the device does, and below it what its links do. Each is the lower end
 # and the height of its bars, relative to the row.
@@ -29,7 +30,6 @@ LABELS = {
     "exposed": "exposed communication",
     "idle": "idle",
 }
-UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 MAX_ROWS = 16
 
 Row = tuple[str, ClusterRun, int]
@@ -55,51 +55,46 @@ def cluster_timeline(
     most_exposed = max(shown, key=run.exposed_seconds)
     return Picture(
         figure,
-        f"{_which_ranks(shown, run.num_ranks)}The step takes {_format_seconds(run.step_seconds)}; "
-        f"{_format_seconds(run.exposed_seconds(most_exposed))} of it are exposed communication on "
+        f"{_which_ranks(shown, run.num_ranks)}The step takes {format_seconds(run.step_seconds)}; "
+        f"{format_seconds(run.exposed_seconds(most_exposed))} of it are exposed communication on "
         f"rank {most_exposed}.",
     )
 
 
-def cluster_timelines(runs: Mapping[str, ClusterRun], rank: int = 0) -> Picture:
-    """One rank of several runs on one scale, to compare ways to communicate.
+def cluster_timelines(runs: Mapping[str, ClusterRun]) -> Picture:
+    """Rank 0 of several runs on one scale, to compare ways to communicate.
 
     Args:
         runs: Runs, by their labels.
-        rank: Rank to draw.
 
     Raises:
-        ValueError: If there is no run, or no such rank in one of them.
+        ValueError: If there is no run.
     """
     if not runs:
         raise ValueError("cluster_timelines: give at least one run")
-    for name, run in runs.items():
-        if not 0 <= rank < run.num_ranks:
-            raise ValueError(f"cluster_timelines: {name!r} has no rank {rank}")
-    figure = _draw_rows([(name, run, rank) for name, run in runs.items()])
+    figure = _draw_rows([(name, run, 0) for name, run in runs.items()])
     described = "; ".join(
-        f"{_format_seconds(run.step_seconds)}, {_format_seconds(run.exposed_seconds(rank))} of it "
+        f"{format_seconds(run.step_seconds)}, {format_seconds(run.exposed_seconds())} of it "
         f"exposed ({name})"
         for name, run in runs.items()
     )
-    return Picture(figure, f"Rank {rank} of each, on one scale: {described}.")
+    return Picture(figure, f"Rank 0 of each, on one scale: {described}.")
 
 
 def _draw_rows(rows: Sequence[Row], limit_seconds: float | None = None) -> Figure:
     figure, ax = axes(height=1.3 + 0.4 * len(rows))
     last = max(run.step_seconds for _, run, _ in rows)
     limit = limit_seconds or last
-    size, unit = _unit_of(limit)
+    size, unit = unit_of(limit or 1e-3, SECONDS)
     for place, (_, run, rank) in enumerate(rows):
         _draw_row(ax, run, rank, -place, size)
     ax.set_yticks([-place for place in range(len(rows))], [label for label, _, _ in rows])
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(0.5 - len(rows), 0.5 if limit_seconds is None else 0.9)
-    ax.set_xlim(0, 1.01 * limit / size if limit else 1)
+    ax.set(xlim=(0, 1.01 * limit / size if limit else 1), xlabel=f"virtual time in {unit}")
     if last > limit:
-        above = {"xytext": (0, 2), "textcoords": "offset points", "ha": "right", "va": "bottom"}
-        ax.annotate(f"{_format_seconds(last)} →", (1, 0.38), xycoords=AT_LEFT, **above)
-    ax.set_xlabel(f"virtual time in {unit}")
+        words = f"{format_seconds(last)} →"
+        note(ax, words, (1, 0.38), (0, 2), xycoords=AT_LEFT, ha="right", va="bottom")
     drawn = {name for _, run, rank in rows for name, spans in _spans(run, rank).items() if spans}
     swatches = [Patch(label=LABELS[name], **STYLES[name]) for name in STYLES if name in drawn]
     figure.legend(handles=swatches, ncols=5, frameon=False, loc="outside upper center")
@@ -134,15 +129,3 @@ def _draw_row(ax: Any, run: ClusterRun, rank: int, place: int, size: float) -> N
         bars = [(start / size, (end - start) / size) for start, end in spans]
         line = {"linewidth": 0.3, "edgecolor": "white"}
         ax.broken_barh(bars, (place + low, height), **{**line, **STYLES[name]})
-
-
-def _format_seconds(seconds: float) -> str:
-    """Seconds with a unit, as in ``73.16 ms``."""
-    size, unit = _unit_of(seconds)
-    return f"{seconds / size:,.2f} {unit}"
-
-
-def _unit_of(seconds: float) -> tuple[float, str]:
-    if not seconds:
-        return UNITS[1]
-    return next((unit for unit in UNITS if seconds >= unit[0]), UNITS[-1])

@@ -43,9 +43,7 @@ def shared_triangle(layout: str, num_ranks: int) -> Picture:
         for row in each:
             _draw_row(ax, row, f"rank {rank}", alpha, 2 * num_ranks)
     side = 2 * num_ranks
-    ax.set_xlim(-0.2, 2.2 * side)
-    ax.set_ylim(side + 0.2, -0.6)
-    ax.set_aspect("equal")
+    ax.set(xlim=(-0.2, 2.2 * side), ylim=(side + 0.2, -0.6), aspect="equal")
     ax.set_axis_off()
     ax.text(0, -0.2, "keys →", ha="left", va="bottom", fontsize=9)
     for rank, amount in enumerate(work):

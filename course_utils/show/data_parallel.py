@@ -5,7 +5,7 @@ from typing import Any
 
 from course_utils import colours
 from course_utils.distributed import ClusterRun
-from course_utils.show.memory_over_time import format_bytes
+from course_utils.quantities import format_bytes
 from course_utils.show.picture import Picture, axes, log_ticks
 
 STYLES = (
@@ -44,9 +44,8 @@ def step_over_bucket_bytes(
     ax.axhline(1e3 * compute_seconds, **below)
     ax.set_xscale("log", base=2)
     ax.set_xticks(sizes, [format_bytes(size, digits=0) for size in sizes])
-    ax.set_xlabel("bucket_bytes (log scale)")
     ax.set_ylim(0.99e3 * compute_seconds, highest)
-    ax.set_ylabel("virtual ms of a step (not from 0)")
+    ax.set(xlabel="bucket_bytes (log scale)", ylabel="virtual ms of a step (not from 0)")
     ax.legend(frameon=False, loc="upper center")
     alone = f"computation alone takes {1e3 * compute_seconds:.2f} ms"
     return Picture(figure, f"The step is shortest with buckets of {', '.join(described)}; {alone}.")
@@ -74,8 +73,7 @@ def exposed_over_tokens(runs: Mapping[int, ClusterRun], threshold: int) -> Pictu
     ax.axvline(threshold, **line)
     log_ticks(ax, tokens)
     ax.set_ylim(bottom=0)
-    ax.set_xlabel("tokens on each rank (log scale)")
-    ax.set_ylabel("exposed, % of the step")
+    ax.set(xlabel="tokens on each rank (log scale)", ylabel="exposed, % of the step")
     ax.legend(frameon=False)
     caption = (
         f"The exposed part of the step falls from {shares[0]:.0f} % at {tokens[0]:,} tokens to "
@@ -100,8 +98,7 @@ def tokens_per_second_over_devices(rates: Mapping[str, Mapping[int, float]]) -> 
         described.append(f"{kept[-1]:.0f} % ({name})")
     log_ticks(ax, counts)
     ax.set_ylim(bottom=0)
-    ax.set_xlabel("devices (log scale)")
-    ax.set_ylabel("tokens/s of each, % of the first")
+    ax.set(xlabel="devices (log scale)", ylabel="tokens/s of each, % of the first")
     ax.legend(frameon=False)
     what = f"What a device on {counts[-1]:,} keeps of its rate on {counts[0]:,}"
     return Picture(figure, f"{what}: {'; '.join(described)}.")

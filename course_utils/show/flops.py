@@ -7,7 +7,7 @@ from matplotlib.ticker import PercentFormatter
 from course_utils import colours
 from course_utils.configs import preset
 from course_utils.formulas.flops import forward_flops
-from course_utils.show.picture import AT_TOP, Picture, axes, log_ticks, text_on
+from course_utils.show.picture import AT_TOP, Picture, axes, legend_above, log_ticks, note, text_on
 
 # Narrower bars are too narrow for a number.
 LABELLED_SHARE = 0.05
@@ -47,11 +47,10 @@ def flop_shares(model: str, seq_len: int) -> Picture:
                 text_colour = text_on(COLOURS[name])
                 ax.bar_label(bars, [f"{share:.0%}"], label_type="center", color=text_colour)
             left += share
-    ax.set_xlim(0, 1)
-    ax.set_yticks([])
+    ax.set(xlim=(0, 1), yticks=[])
     ax.xaxis.set_major_formatter(PercentFormatter(1))
     ax.set_xlabel(f"share of {3 * total / seq_len / 1e9:,.1f} GFLOPs per token in training")
-    ax.legend(ncols=5, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    legend_above(ax, 5)
     caption = (
         f"{model} at {seq_len:,} tokens: the attention core takes {parts['attention'] / total:.1%} "
         f"of the FLOPs and the output head {parts['head'] / total:.1%}."
@@ -78,16 +77,13 @@ def shares_over_length(
     labels = [LABELS[name] for name in parts]
     ax.stackplot(lengths, shares, labels=labels, colors=[COLOURS[name] for name in parts])
     ax.axvline(crossover, color="white", linestyle="--")
-    beside = {"xytext": (-6, -6), "textcoords": "offset points", "ha": "right", "va": "top"}
-    half = f"core is half at {crossover:,}"
-    ax.annotate(half, (crossover, 1), xycoords=AT_TOP, color="white", **beside)
+    look = {"xycoords": AT_TOP, "color": "white", "ha": "right", "va": "top"}
+    note(ax, f"core is half at {crossover:,}", (crossover, 1), (-6, -6), **look)
     log_ticks(ax, lengths)
-    ax.set_xlim(lengths[0], lengths[-1])
-    ax.set_ylim(0, 1)
+    ax.set(xlim=(lengths[0], lengths[-1]), ylim=(0, 1))
     ax.yaxis.set_major_formatter(PercentFormatter(1))
-    ax.set_xlabel("tokens in a sequence (log scale)")
-    ax.set_ylabel("share of a layer's FLOPs")
-    ax.legend(ncols=3, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    ax.set(xlabel="tokens in a sequence (log scale)", ylabel="share of a layer's FLOPs")
+    legend_above(ax, 3)
     caption = (
         f"From {crossover:,} tokens on, the attention core takes half of a layer's FLOPs or more."
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from course_utils import colours
-from course_utils.show.picture import AT_TOP, Picture, axes, power_of_two
+from course_utils.show.picture import AT_TOP, Picture, axes, note, power_of_two
 
 SMALLEST_NORMAL, SMALLEST = -14, -24  # exponents of fp16
 SHADES = (colours.GRADIENTS, colours.NEUTRAL)
@@ -33,10 +33,9 @@ def gradient_exponents(gradients: Mapping[str, Tensor]) -> Picture:
         described.append(
             f"{name}: {_percent(lost)} become zero in fp16, {_percent(coarse)} keep fewer bits"
         )
-    left_of = {"xytext": (-4, 0), "textcoords": "offset points", "ha": "right", "va": "top"}
     for power, words in ((SMALLEST_NORMAL, "← fewer bits"), (SMALLEST - 1, "← zero")):
         ax.axvline(power, color=colours.NEUTRAL, linestyle=":")
-        ax.annotate(words, (power, 1), xycoords=AT_TOP, **left_of)
+        note(ax, words, (power, 1), (-4, 0), xycoords=AT_TOP, ha="right", va="top")
     ax.xaxis.set_major_formatter(lambda power, _: power_of_two(power))
     ax.set_xlabel("absolute value of a gradient, rounded down to a power of two")
     ax.set_ylabel("share of the gradients")

@@ -16,7 +16,7 @@ from course_utils.formulas.activations import model_saved_bytes
 from course_utils.formulas.memory import state_bytes
 from course_utils.formulas.parameters import parameters
 from course_utils.formulas.recomputation import POLICIES, kept_bytes, segment_peak_bytes
-from course_utils.show.picture import AT_LEFT, Picture, axes, text_on
+from course_utils.show.picture import AT_LEFT, Picture, axes, legend_above, note, text_on
 
 GB = 10**9
 SHOWN_DEVICES = ("A100-40", "A100-80", "H200")
@@ -82,9 +82,8 @@ def training_memory(  # noqa: PLR0913  one argument for each slider
     figure, ax = axes(height=2.2)
     _draw_bar(ax, parts)
     _mark_devices(ax)
-    ax.set_yticks([])
-    ax.set_xlabel("GB counted")
-    ax.legend(ncols=5, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    ax.set(yticks=[], xlabel="GB counted")
+    legend_above(ax, 5)
     total_bytes = sum(parts.values())
     return Picture(
         figure, f"{model}: {total_bytes / GB:,.1f} GB counted, {_where_it_fits(total_bytes)}."
@@ -102,18 +101,15 @@ def _draw_bar(ax: Any, parts: dict[str, int]) -> None:
             ax.text(left + gb / 2, 0, f"{gb:,.0f}", ha="center", va="center", color=colour)
         left += gb
     if left > AXIS_GB:
-        above = {"xytext": (0, 0), "textcoords": "offset points", "ha": "right", "va": "bottom"}
-        ax.annotate(f"{left:,.0f} GB →", (1, 0.5), xycoords=AT_LEFT, **above)
+        ax.annotate(f"{left:,.0f} GB →", (1, 0.5), xycoords=AT_LEFT, ha="right", va="bottom")
 
 
 def _mark_devices(ax: Any) -> None:
-    beside = {"xytext": (4, 0), "textcoords": "offset points", "va": "bottom"}
     for name in SHOWN_DEVICES:
         line = device(name).memory_bytes / GB
         ax.axvline(line, color=colours.MEASURED, linestyle="--", linewidth=1, zorder=0)
-        ax.annotate(name, (line, 0.5), **beside)
-    ax.set_xlim(0, AXIS_GB)
-    ax.set_ylim(-0.5, 0.8)
+        note(ax, name, (line, 0.5), (4, 0), va="bottom")
+    ax.set(xlim=(0, AXIS_GB), ylim=(-0.5, 0.8))
 
 
 def _where_it_fits(total_bytes: int) -> str:

@@ -9,7 +9,8 @@ from matplotlib.ticker import MaxNLocator
 
 from course_utils import colours
 from course_utils.instruments import MemoryTrace, TracedStorage
-from course_utils.show.picture import AT_TOP, Picture, axes, axes_beside
+from course_utils.quantities import BYTES, format_bytes, unit_of
+from course_utils.show.picture import AT_TOP, Picture, axes, axes_beside, legend_above, note
 
 COLOURS = {
     "parameters": colours.PARAMETERS,
@@ -19,7 +20,6 @@ COLOURS = {
     "temporaries": colours.TEMPORARIES,
 }
 PHASES = {"forward": "forward pass", "backward": "backward pass", "step": "optimizer's step"}
-UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 # Few enough that a column, and so a peak of one operation, is wide enough to see.
 MAX_COLUMNS = 300
@@ -52,41 +52,34 @@ def memory_timeline(
     figure, ax = axes(height=3.6)
     shown = _operations(trace, step)
     limit = limit_bytes or _peak_bytes(trace, shown)
-    unit_bytes, unit = _unit_of(limit)
+    unit_bytes, unit = unit_of(limit, BYTES)
     _draw_stack(ax, trace, shown, unit_bytes, MAX_COLUMNS)
     _mark_peak(ax, trace, shown, unit_bytes)
     ax.set_ylim(0, 1.3 * limit / unit_bytes)
     _mark_phases(ax, trace, step, titles)
     ax.set_ylabel(f"live memory in {unit}")
-    ax.legend(ncols=5, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    legend_above(ax, 5)
     return Picture(figure, _timeline_caption(trace, step, titles))
 
 
-def memory_timelines(traces: Mapping[str, MemoryTrace], step: int | None = None) -> Picture:
+def memory_timelines(traces: Mapping[str, MemoryTrace]) -> Picture:
     """Live bytes of several traces side by side on one scale, each with its peak.
 
     Args:
         traces: Traces, by their titles.
-        step: The training step to draw, from 1; by default all steps.
-
-    Raises:
-        ValueError: If a trace has no such step.
     """
     figure, all_axes = axes_beside(3.6, [1] * len(traces), sharey=True)
-    shown = {name: _operations(trace, step) for name, trace in traces.items()}
-    highest = max(_peak_bytes(trace, shown[name]) for name, trace in traces.items())
-    unit_bytes, unit = _unit_of(highest)
+    highest = max(trace.peak_bytes for trace in traces.values())
+    unit_bytes, unit = unit_of(highest, BYTES)
     for ax, (name, trace) in zip(all_axes, traces.items(), strict=True):
-        _draw_stack(ax, trace, shown[name], unit_bytes, MAX_COLUMNS // len(traces))
-        _mark_peak(ax, trace, shown[name], unit_bytes)
+        shown = _operations(trace, None)
+        _draw_stack(ax, trace, shown, unit_bytes, MAX_COLUMNS // len(traces))
+        _mark_peak(ax, trace, shown, unit_bytes)
         ax.set_title(name, fontsize="medium")
         ax.xaxis.set_major_locator(MaxNLocator(3, integer=True))
-    all_axes[0].set_ylim(0, 1.15 * highest / unit_bytes)
-    all_axes[0].set_ylabel(f"live memory in {unit}")
+    all_axes[0].set(ylim=(0, 1.15 * highest / unit_bytes), ylabel=f"live memory in {unit}")
     _add_shared_legend(figure, traces)
-    peaks = "; ".join(
-        f"{_describe_peak(trace, step, {})} ({name})" for name, trace in traces.items()
-    )
+    peaks = "; ".join(f"{_describe_peak(each, None, {})} ({name})" for name, each in traces.items())
     return Picture(figure, f"Peaks on one scale: {peaks}.")
 
 
@@ -115,7 +108,7 @@ def _operations(trace: MemoryTrace, step: int | None) -> range:
 
 
 def _draw_stack(
-    ax: Any, trace: MemoryTrace, shown: range, unit_bytes: int, max_columns: int
+    ax: Any, trace: MemoryTrace, shown: range, unit_bytes: float, max_columns: int
 ) -> None:
     """Draw each category from zero up to the sum so far, the later ones behind it."""
     columns = dict(_columns(trace, shown, max_columns))
@@ -124,10 +117,9 @@ def _draw_stack(
         tops = [top + line[at] / unit_bytes for top, at in zip(tops, columns.values(), strict=True)]
         area = {"color": COLOURS[category], "label": _in_words(category), "linewidth": 0}
         ax.stairs(tops, edges, fill=True, zorder=-place, **area)
-    ax.set_xlim(shown.start, shown.stop - 1)
-    ax.set_xlabel("operation")
+    ax.set(xlim=(shown.start, shown.stop - 1), xlabel="operation")
     ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-    ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    ax.xaxis.set_major_formatter("{x:,.0f}")
 
 
 def _columns(trace: MemoryTrace, shown: range, max_columns: int) -> Iterator[tuple[int, int]]:
@@ -146,13 +138,12 @@ def _peak_bytes(trace: MemoryTrace, shown: range) -> int:
     return trace.total_bytes[_peak_at(trace, shown)]
 
 
-def _mark_peak(ax: Any, trace: MemoryTrace, shown: range, unit_bytes: int) -> None:
+def _mark_peak(ax: Any, trace: MemoryTrace, shown: range, unit_bytes: float) -> None:
     peak_at = _peak_at(trace, shown)
     peak_bytes = trace.total_bytes[peak_at]
     peak = peak_bytes / unit_bytes
     ax.plot([peak_at], [peak], "v", color=colours.MEASURED, clip_on=False)
-    above = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center"}
-    ax.annotate(format_bytes(peak_bytes), (peak_at, peak), **above)
+    note(ax, format_bytes(peak_bytes), (peak_at, peak), (0, 6), ha="center")
 
 
 def _titles(trace: MemoryTrace, names: Sequence[str]) -> dict[int, str]:
@@ -163,19 +154,21 @@ def _titles(trace: MemoryTrace, names: Sequence[str]) -> dict[int, str]:
 
 def _mark_phases(ax: Any, trace: MemoryTrace, step: int | None, titles: Mapping[int, str]) -> None:
     """Mark the start of each phase with a line, and name each training step, or its phases."""
-    beside = {"xytext": (4, 0), "textcoords": "offset points", "va": "top"}
     for phase in trace.phases if _has_training(trace) else ():
         if step is None or phase.step == step:
             is_first = phase.name == "forward"
+            name = PHASES[phase.name]
+            if step is None:
+                name = titles.get(phase.start, f"step {phase.step}") if is_first else ""
             line = {"linewidth": 0.8} if is_first else {"linewidth": 0.3, "ymax": 0.92}
-            ax.axvline(phase.start, color=colours.NEUTRAL, **line)
-            name = (
-                titles.get(phase.start, f"step {phase.step}")
-                if step is None
-                else PHASES[phase.name]
-            )
-            if is_first or step is not None:
-                ax.annotate(name, (phase.start, 1.0), xycoords=AT_TOP, **beside)
+            mark_start(ax, phase.start, name, **line)
+
+
+def mark_start(ax: Any, at: float, name: str, **line: Any) -> None:
+    """Draw an upright line, with the name of what begins there if it has one."""
+    ax.axvline(at, color=colours.NEUTRAL, **line)
+    if name:
+        note(ax, name, (at, 1.0), (4, 0), xycoords=AT_TOP, va="top")
 
 
 def _describe_peak(trace: MemoryTrace, step: int | None, titles: Mapping[int, str]) -> str:
@@ -242,28 +235,23 @@ def births_and_deaths(
     if not kept:
         raise ValueError(f"births_and_deaths: step {step} of this trace keeps no activation")
     figure, ax = axes(height=3.6)
-    unit_bytes, unit = _unit_of(sum(each.storage_bytes for each in made))
+    unit_bytes, unit = unit_of(sum(each.storage_bytes for each in made), BYTES)
     height = _draw_lifetimes(ax, made, trace, unit_bytes)
     for phase in trace.phases:
         if (phase.step, phase.name) == (step, "backward"):
-            ax.axvline(phase.start, color=colours.NEUTRAL, linestyle="--")
-            beside = {"xytext": (4, 0), "textcoords": "offset points", "va": "top"}
-            ax.annotate("backward pass", (phase.start, 1), xycoords=AT_TOP, **beside)
-    ax.set_ylim(0, 1.12 * height)
-    ax.set_xlabel("operation")
+            mark_start(ax, phase.start, "backward pass", linestyle="--")
+    ax.set(ylim=(0, 1.12 * height), xlabel="operation")
     if has_temporaries:
-        swatches = [Patch(color=COLOURS[name]) for name in ("activations", "temporaries")]
-        labels = ["activations", "temporaries of the backward pass"]
-        place = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
-        ax.legend(swatches, labels, ncols=2, frameon=False, **place)
+        kinds = {"activations": "activations", "temporaries": "temporaries of the backward pass"}
+        legend_above(ax, 2, *(Patch(color=COLOURS[each], label=kinds[each]) for each in kinds))
     ax.set_ylabel(f"tensors as made, as thick as their {unit}")
-    ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    ax.xaxis.set_major_formatter("{x:,.0f}")
     about_temporaries = _temporaries_caption(made[len(kept) :], trace) if has_temporaries else ""
     return Picture(figure, f"{_lifetimes_caption(kept, trace)}{about_temporaries}.")
 
 
 def _draw_lifetimes(
-    ax: Any, made: Sequence[TracedStorage], trace: MemoryTrace, unit_bytes: int
+    ax: Any, made: Sequence[TracedStorage], trace: MemoryTrace, unit_bytes: float
 ) -> float:
     """Stack one bar per storage, and return the total height."""
     total = sum(each.storage_bytes for each in made)
@@ -310,18 +298,6 @@ def _lifetimes_caption(kept: Sequence[TracedStorage], trace: MemoryTrace) -> str
 def _temporaries_caption(temporaries: Sequence[TracedStorage], trace: MemoryTrace) -> str:
     longest = max((_lifetime(each, trace) for each in temporaries), default=0)
     return f"; none of {len(temporaries):,} temporaries lives for more than {longest:,}"
-
-
-def format_bytes(num_bytes: int, digits: int = 2) -> str:
-    """Bytes with a binary unit, and ``digits`` after the point: ``13.28 GiB``."""
-    size, unit = _unit_of(num_bytes)
-    return f"{num_bytes:,} B" if size == 1 else f"{num_bytes / size:,.{digits}f} {unit}"
-
-
-def _unit_of(num_bytes: int) -> tuple[int, str]:
-    """The largest binary unit that fits: its bytes and its name."""
-    power = min(max(num_bytes.bit_length() - 1, 0) // 10, len(UNITS) - 1)
-    return 1024**power, UNITS[power]
 
 
 def _in_words(category: str) -> str:

@@ -49,8 +49,7 @@ def nearest_number(exponent_bits: int, mantissa_bits: int, value: str) -> Pictur
         _draw_neighbours(ax, x, (low, nearest, high), _num_digits(mantissa_bits))
     else:
         _draw_overflow(ax, x, largest(shape))
-    ax.set_xlim(-0.5, NUM_BOXES + 0.5)
-    ax.set_ylim(-0.6, 3.2)
+    ax.set(xlim=(-0.5, NUM_BOXES + 0.5), ylim=(-0.6, 3.2))
     patches = [Patch(color=colour, label=field) for field, colour in FIELDS.items()]
     ax.legend(handles=patches, frameon=False, ncols=3, loc="lower left", bbox_to_anchor=(0.0, 1.0))
     return Picture(figure, _caption(x, nearest, shape))
@@ -151,21 +150,14 @@ def ranges_and_spacings() -> Picture:
         ends = [math.log2(f(each)) for f in (smallest, smallest_normal, largest)]
         ax.barh(row, ends[1] - ends[0], left=ends[0], color=colours.EXPONENT, alpha=0.35)
         ax.barh(row, ends[2] - ends[1], left=ends[1], color=colours.EXPONENT)
-        ax.annotate(
-            power_of_two(-each.num_mantissa_bits), (1.01, row), xycoords=AT_LEFT, va="center"
-        )
+        spacing = power_of_two(-each.num_mantissa_bits)
+        ax.annotate(spacing, (1.01, row), xycoords=AT_LEFT, va="center")
     ax.annotate("spacing above 1", (1.01, len(FORMATS) - 0.5), xycoords=AT_LEFT, va="bottom")
-    ax.set_yticks(
-        range(len(FORMATS)),
-        [
-            f"{n}: {f.num_exponent_bits} + {f.num_mantissa_bits}"
-            for n, f in reversed(FORMATS.items())
-        ],
-    )
+    widths = {n: f"{f.num_exponent_bits} + {f.num_mantissa_bits}" for n, f in FORMATS.items()}
+    ax.set_yticks(range(len(FORMATS)), [f"{n}: {widths[n]}" for n in reversed(widths)])
     ticks = range(-150, 101, 50)
     ax.set_xticks(list(ticks), [power_of_two(tick) for tick in ticks])
-    ax.set_xlim(-160, 135)
-    ax.set_xlabel("absolute value (log scale); pale: subnormal")
+    ax.set(xlim=(-160, 135), xlabel="absolute value (log scale); pale: subnormal")
     return Picture(figure, "Exponent bits set the range, mantissa bits the spacing.")
 
 
@@ -188,10 +180,9 @@ def running_sums(sums: Mapping[str, Sequence[float]], stop: float) -> Picture:
     ax.set_xscale("log", base=2)
     ax.set_yscale("log", base=2)
     for one_axis in (ax.xaxis, ax.yaxis):
-        one_axis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+        one_axis.set_major_formatter("{x:,.6g}")
     ax.minorticks_off()
-    ax.set_xlabel("terms (log scale)")
-    ax.set_ylabel("sum (log scale)")
+    ax.set(xlabel="terms (log scale)", ylabel="sum (log scale)")
     ax.legend(frameon=False)
     terms = len(next(iter(sums.values())))
     return Picture(figure, f"After {terms:,} terms: {'; '.join(described)}.")

@@ -75,7 +75,6 @@ def extra_by_stages(layouts: Sequence[Prediction]) -> Picture:
     ax.hist(
         [[each.extra_seconds for each in own] for own in kinds.values()],
         edges,
-        stacked=True,
         color=shades,
         label=list(kinds),
     )

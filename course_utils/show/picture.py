@@ -122,6 +122,18 @@ def log_ticks(ax: Any, sizes: Sequence[int]) -> None:
     ax.minorticks_off()
 
 
+def note(ax: Any, text: str, at: tuple[float, float], offset: tuple[int, int], **look: Any) -> None:
+    """Write a text so many points to the right of a place, and above it."""
+    ax.annotate(text, at, xytext=offset, textcoords="offset points", **look)
+
+
+def legend_above(ax: Any, num_columns: int, *handles: Any) -> None:
+    """A legend in columns above the axes: of some handles, or of all that is labelled."""
+    given = {"handles": handles} if handles else {}
+    place = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
+    ax.legend(**given, ncols=num_columns, frameon=False, **place)
+
+
 def text_on(colour: str) -> str:
     """The colour of a text on a coloured area: the same on light and on dark pages."""
     red, green, blue = to_rgb(colour)

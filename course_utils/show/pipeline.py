@@ -46,7 +46,7 @@ PRIMES = ("", "′", "″", "‴")
 CHARACTER_INCHES, WIDTH_INCHES = 0.07, 8.3
 
 
-def pipeline_timeline(run: PipelineRun, *, limit_seconds: float | None = None) -> Picture:
+def pipeline_timeline(run: PipelineRun) -> Picture:
     """What each stage does, and below it how many micro-batches' activations it holds.
 
     The number in a bar is that of the micro-batch; a prime marks each further chunk of a stage. A
@@ -54,15 +54,13 @@ def pipeline_timeline(run: PipelineRun, *, limit_seconds: float | None = None) -
 
     Args:
         run: What following a schedule came to.
-        limit_seconds: Where the axis ends, to compare runs; by default at the end of the run.
     """
     last = float(run.seconds) or 1.0
-    limit = limit_seconds or last
     figure, ax = axes(height=1.0 + 0.62 * len(run.stages))
     most = max((run.in_flight(stage) for stage in run.stages), default=0) or 1
     for stage in run.stages:
-        _draw_actions(ax, run, stage, WIDTH_INCHES / limit)
-        _draw_flights(ax, run, stage, most, limit)
+        _draw_actions(ax, run, stage, WIDTH_INCHES / last)
+        _draw_flights(ax, run, stage, most, last)
     for waiting in run.waiting:
         done = run.of(waiting.stage)
         at = float(done[-1].end) if done else 0.0
@@ -70,9 +68,7 @@ def pipeline_timeline(run: PipelineRun, *, limit_seconds: float | None = None) -
         ax.annotate(words, (at, 0.18 - waiting.stage), **WAITING)
     ax.set_yticks([-stage for stage in run.stages], [f"stage {stage}" for stage in run.stages])
     ax.tick_params(axis="y", length=0)
-    ax.set_ylim(0.5 - len(run.stages), 0.55)
-    ax.set_xlim(0, limit * 1.07)
-    ax.set_xlabel("seconds")
+    ax.set(ylim=(0.5 - len(run.stages), 0.55), xlim=(0, last * 1.07), xlabel="seconds")
     _add_legend(figure, run)
     return Picture(figure, _caption(run))
 
@@ -82,8 +78,7 @@ def _draw_actions(ax: Any, run: PipelineRun, stage: int, inches_per_second: floa
     done = run.of(stage)
     for kind, style in STYLES.items():
         bars = [(float(a.start), float(a.end - a.start)) for a in done if a.action[0] == kind]
-        edge = {"edgecolor": "white", "linewidth": 0.6}
-        ax.broken_barh(bars, (low - stage, height), **style, **edge)
+        ax.broken_barh(bars, (low - stage, height), **style, edgecolor="white", linewidth=0.6)
     for each in done:
         _label(ax, each, low - stage + height / 2, inches_per_second)
     starts = [*(float(each.start) for each in done), float(run.seconds)]
@@ -102,7 +97,7 @@ def _label(ax: Any, each: TimedAction, height: float, inches_per_second: float) 
         ax.text(middle, height, text, color=text_on(STYLES[kind]["facecolor"]), **place)
 
 
-def _draw_flights(ax: Any, run: PipelineRun, stage: int, most: float, limit: float) -> None:
+def _draw_flights(ax: Any, run: PipelineRun, stage: int, most: float, last: float) -> None:
     """Steps of what a stage holds, all stages to one scale; at the right the largest."""
     low, height = FLIGHTS
     times, heights = [0.0], [low - stage]
@@ -112,7 +107,7 @@ def _draw_flights(ax: Any, run: PipelineRun, stage: int, most: float, limit: flo
     times.append(float(run.seconds))
     ax.fill_between(times, [*heights, heights[-1]], low - stage, step="post", **HELD)
     text = {"va": "center", "color": colours.ACTIVATIONS, "weight": "bold"}
-    ax.text(limit * 1.01, low - stage + height / 2, f"{run.in_flight(stage):g}", **text)
+    ax.text(last * 1.01, low - stage + height / 2, f"{run.in_flight(stage):g}", **text)
 
 
 def _add_legend(figure: Figure, run: PipelineRun) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from course_utils import colours
-from course_utils.show.memory_over_time import format_bytes
+from course_utils.quantities import format_bytes
 from course_utils.show.picture import Picture, axes, text_on
 
 FEW = 1000  # smaller values are ticks themselves
@@ -41,19 +41,13 @@ def computed_and_measured(  # noqa: PLR0913  two labels and a scale beside three
     dots = {size: each for size, each in zip(sizes, measured, strict=True) if each is not None}
     as_dots = {"color": colours.MEASURED, "label": "measured", "clip_on": False}
     ax.plot(list(dots), list(dots.values()), "o", **as_dots)
-    if is_log:
-        ax.set_xscale("log")
-        ax.set_yscale("log")
-    else:
-        ax.set_xlim(left=0)
-        ax.set_ylim(bottom=0)
+    ax.set(xscale="log", yscale="log") if is_log else ax.set(xlim=(0, None), ylim=(0, None))
     x_ticks = list(dots) if is_log else _apart(list(dots))
     ax.set_xticks(x_ticks, [f"{size:,}" for size in x_ticks])
     _set_y_ticks(ax, computed, unit, is_log)
     ax.minorticks_off()
     scale = " (log scale)" if is_log else ""
-    ax.set_xlabel(size_label + scale)
-    ax.set_ylabel(unit + scale)
+    ax.set(xlabel=size_label + scale, ylabel=unit + scale)
     ax.legend(frameon=False)
     on_line = sum(c == m for c, m in zip(computed, measured, strict=True))
     what = f"{unit[0].upper()}{unit[1:]} against {size_label}"
@@ -87,9 +81,8 @@ def same_bytes_two_numbers(billion_parameters: int, bytes_per_parameter: int) ->
     ax.barh(["GiB", "GB"], [gib, gb], color=colours.NEUTRAL)
     for row, (value, text) in enumerate(((gib, f"{gib:,.1f} GiB"), (gb, f"{gb:,.0f} GB"))):
         _label_bar(ax, row, value, text)
-    ax.set_xlim(0, AXIS_GB)
-    ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    ax.set_xlabel("number printed for the same bytes")
+    ax.set(xlim=(0, AXIS_GB), xlabel="number printed for the same bytes")
+    ax.xaxis.set_major_formatter("{x:,.0f}")
     caption = (
         f"{billion_parameters:,} billion parameters of {bytes_per_parameter} bytes: a paper prints "
         f"{gb:,.0f} GB, torch {gib:,.1f} GiB. The first number is {gb / gib - 1:.1%} larger."

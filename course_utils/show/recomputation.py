@@ -13,8 +13,8 @@ from course_utils import colours
 from course_utils.configs import Kernels, RunConfig, preset
 from course_utils.formulas.flops import forward_flops
 from course_utils.formulas.recomputation import kept_bytes, recomputed_flops
-from course_utils.show.memory_over_time import format_bytes
-from course_utils.show.picture import Picture, axes, log_ticks
+from course_utils.quantities import format_bytes
+from course_utils.show.picture import Picture, axes, legend_above, log_ticks, note
 
 GIB = 2**30
 AXIS_GIB = (2**-8, 2**13)  # the axis over length: every model here, with each policy
@@ -36,12 +36,11 @@ def memory_against_flops(points: Mapping[str, tuple[int, float]]) -> Picture:
     figure, ax = axes(height=3.6)
     for name, (num_bytes, fraction) in points.items():
         ax.plot([fraction], [num_bytes / GIB], "o", color=colours.ACTIVATIONS)
-        place = {"xytext": (6, 4), "textcoords": "offset points"}
-        ax.annotate(name, (fraction, num_bytes / GIB), **place)
+        note(ax, name, (fraction, num_bytes / GIB), (6, 4))
     ax.set_yscale("log", base=2)
     ax.set_xlim(-0.02, 1.35 * max(fraction for _, fraction in points.values()) + 0.02)
     ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    ax.yaxis.set_major_formatter("{x:g}")
     ax.set_xlabel("FLOPs that run again, as a share of the layers' own")
     ax.set_ylabel("GiB kept by the layers (log scale)")
     cheap, small = (min(points.items(), key=lambda point: point[1][n]) for n in (1, 0))
@@ -76,16 +75,16 @@ def recomputation_over_length(
     _draw_line(ax, lengths, without, color=colours.NEUTRAL, label="no recomputation")
     if recomputation != "none":
         _draw_line(ax, lengths, kept, color=colours.ACTIVATIONS, label=recomputation)
-        _label_dots(ax, lengths, kept, [f"+{each:.1%}" for each in more])
+        for length, size, again in zip(lengths, kept, more, strict=True):
+            note(ax, f"+{again:.1%}", (length, size / GIB), (6, -4), va="top")  # no line is below
     ax.set_yscale("log", base=2)
-    ax.set_ylim(*AXIS_GIB)
-    ax.set_yticks([2**power for power in range(-3, 13, 3)])
+    ax.set(ylim=AXIS_GIB, yticks=[2**power for power in range(-3, 13, 3)])
     log_ticks(ax, lengths)
-    ax.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+    ax.yaxis.set_major_formatter("{x:,g}")
     ax.margins(x=0.1)
     ax.set_xlabel("tokens of one sequence (log scale); at the dots: FLOPs that run again")
     ax.set_ylabel("GiB kept by the layers (log scale)")
-    ax.legend(ncols=2, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    legend_above(ax, 2)
     caption = (
         f"{model}, attention {attention}: at {lengths[-1]:,} tokens the layers keep "
         f"{format_bytes(kept[-1])}, {1 - kept[-1] / without[-1]:.1%} less, for "
@@ -96,15 +95,6 @@ def recomputation_over_length(
 
 def _draw_line(ax: Any, lengths: Sequence[int], num_bytes: Sequence[int], **style: str) -> None:
     ax.plot(lengths, [each / GIB for each in num_bytes], "o-", **style)
-
-
-def _label_dots(
-    ax: Any, lengths: Sequence[int], num_bytes: Sequence[int], texts: Sequence[str]
-) -> None:
-    """Write a text below each dot, where no line passes: bytes grow with the length."""
-    below = {"xytext": (6, -4), "textcoords": "offset points", "va": "top"}
-    for length, size, text in zip(lengths, num_bytes, texts, strict=True):
-        ax.annotate(text, (length, size / GIB), **below)
 
 
 def _recomputed_fraction(model: str, run: RunConfig, policy: str) -> float:

@@ -3,11 +3,10 @@
 from typing import Any
 
 from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from course_utils import colours
-from course_utils.show.picture import WIDTH, Picture
+from course_utils.show.picture import WIDTH, Picture, axes_beside
 
 MAX_RANKS = 6
 
@@ -50,8 +49,7 @@ def ring_steps(num_ranks: int) -> Picture:
     if not 2 <= num_ranks <= MAX_RANKS:
         raise ValueError(f"ring_steps: draws 2 to {MAX_RANKS} ranks, got {num_ranks}")
     states, sent = ring_states(num_ranks)
-    figure = Figure(figsize=(WIDTH, 0.9 + min(2, WIDTH / len(states))), layout="constrained")
-    all_axes = figure.subplots(1, len(states))
+    figure, all_axes = axes_beside(0.9 + min(2, WIDTH / len(states)), [1] * len(states))
     for step, (ax, state) in enumerate(zip(all_axes, states, strict=True)):
         _draw_state(ax, state, sent[step] if step < len(sent) else None)
         ax.set_title(_title(step, num_ranks), fontsize=9)
@@ -91,8 +89,5 @@ def _draw_state(ax: Any, state: State, sent: list[int] | None) -> None:
                 ends = {"xy": (place + 0.3, -rank - 0.86), "xytext": (place + 0.3, -rank - 0.3)}
                 ax.annotate("", **ends, arrowprops=arrow, zorder=3, annotation_clip=False)
             ax.text(place, -rank, str(len(ranks)), ha="center", va="center", fontsize=9)
-    ax.set_xlim(-0.6, size - 0.4)
-    ax.set_ylim(-size, 0.6)
-    ax.set_aspect("equal")
-    ax.set_yticks([])
+    ax.set(xlim=(-0.6, size - 0.4), ylim=(-size, 0.6), aspect="equal", yticks=[])
     ax.spines[:].set_visible(False)

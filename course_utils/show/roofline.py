@@ -1,7 +1,11 @@
 """Rooflines: how many FLOP/s can an operation reach, by how much it computes for each byte?"""
 
+import math
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
+
+from matplotlib.ticker import EngFormatter
 
 from course_utils import colours
 from course_utils.configs import DEVICES, device, preset
@@ -12,10 +16,10 @@ from course_utils.formulas.roofline import (
     decode_memory_bytes,
     step_bytes,
 )
-from course_utils.show.picture import Picture, axes
+from course_utils.show.picture import Picture, axes, note
 
 AXIS_INTENSITY = (1 / 16, 2**14)
-AXIS_RATE = (1e9, 1e16)
+AXIS_RATE = (3e8, 1e16)
 STEP_AXIS_RATE = (1e11, 4e15)
 MARKERS = {"prefill": "s", "decode": "o", "training": "D"}
 STEP_COLOURS = {
@@ -59,13 +63,16 @@ def device_roof(name: str) -> Roof:
 
 
 def rooflines(
-    roofs: Mapping[str, tuple[float, float]], dots: Mapping[str, tuple[float, float]]
+    roofs: Mapping[str, tuple[float, float]],
+    dots: Mapping[str, tuple[float, float]],
+    caches: Mapping[str, float] = MappingProxyType({}),
 ) -> Picture:
     """Roofs of some devices, the first one highlighted, with operations measured on that one.
 
     Args:
         roofs: FLOP/s and bytes/s, by the device's name.
         dots: Intensity in FLOP/B and FLOP/s reached, by the operation's name.
+        caches: Bytes/s of nearer memories of the first device, by what they are called: dashed.
     """
     figure, ax = axes(height=4.4)
     labels: dict[float, list[str]] = {}
@@ -75,11 +82,14 @@ def rooflines(
         names = labels[rates[0]]  # devices of one peak share a label
         label = ", ".join(names) if name == names[0] else ""
         _draw_roof(ax, label, Roof(*rates), is_first=number == 0)
+    (first, rates), *_ = roofs.items()
+    for name, bytes_per_second in caches.items():
+        _draw_slope(ax, name, Roof(rates[0], bytes_per_second))
     for name, (intensity, rate) in dots.items():
         ax.plot([intensity], [rate], "o", color=colours.MEASURED, markersize=5)
-        ax.annotate(name, (intensity, rate), xytext=(6, -11), textcoords="offset points")
+        down = -5 if rate > 2 * Roof(*rates).at(intensity) else -11  # between two slopes, or below
+        note(ax, name, (intensity, rate), (6, down))
     _set_axes(ax, AXIS_RATE)
-    (first, rates), *_ = roofs.items()
     reached = [rate / Roof(*rates).at(intensity) for intensity, rate in dots.values()]
     caption = (
         f"Lines are what a device allows; dots are operations that ran on {first}, at "
@@ -99,30 +109,26 @@ def _draw_roof(ax: Any, name: str, roof: Roof, *, is_first: bool) -> None:
     )
     ax.plot(ends, [roof.at(each) for each in ends], **style)
     end = (AXIS_INTENSITY[1], roof.flops_per_second)
-    place = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
-    ax.annotate(name, end, color=style["color"], annotation_clip=False, **place)
+    note(ax, name, end, (4, 0), color=style["color"], annotation_clip=False, va="center")
+
+
+def _draw_slope(ax: Any, name: str, nearer: Roof) -> None:
+    """The slope of a nearer memory, up to the roof, with its name halfway up."""
+    ends = (AXIS_INTENSITY[0], nearer.ridge)
+    style: dict[str, Any] = {"color": colours.COMPUTE, "linewidth": 1.5}
+    ax.plot(ends, [nearer.at(each) for each in ends], linestyle="--", **style)
+    middle = math.sqrt(ends[0] * ends[1])
+    note(ax, name, (middle, nearer.at(middle)), (-5, 4), color=colours.COMPUTE, ha="right")
 
 
 def _set_axes(ax: Any, rates: tuple[float, float]) -> None:
     ax.set_xscale("log", base=2)
-    ax.set_yscale("log")
-    ax.set_xlim(*AXIS_INTENSITY)
-    ax.set_ylim(*rates)
-    powers = range(-4, 15, 2)
-    ax.set_xticks(
-        [2.0**p for p in powers], [f"1/{2**-p}" if p < 0 else f"{2**p:,}" for p in powers]
-    )
-    ax.yaxis.set_major_formatter(lambda rate, _: _in_words(rate))
+    ax.set(yscale="log", xlim=AXIS_INTENSITY, ylim=rates)
+    labels = {2.0**p: f"1/{2**-p}" if p < 0 else f"{2**p:,}" for p in range(-4, 15, 2)}
+    ax.set_xticks(list(labels), list(labels.values()))
+    ax.yaxis.set_major_formatter(EngFormatter())
     ax.minorticks_off()
-    ax.set_xlabel("FLOPs for each byte that is moved (log scale)")
-    ax.set_ylabel("FLOP/s (log scale)")
-
-
-def _in_words(rate: float) -> str:
-    for size, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G")):
-        if rate >= size:
-            return f"{rate / size:g} {prefix}"
-    return f"{rate:g}"
+    ax.set(xlabel="FLOPs for each byte that is moved (log scale)", ylabel="FLOP/s (log scale)")
 
 
 def steps_on_roofline(model: str, hardware: str, num_sequences: int, seq_len: int) -> Picture:
@@ -141,9 +147,7 @@ def steps_on_roofline(model: str, hardware: str, num_sequences: int, seq_len: in
     figure, ax = axes(height=4.0)
     _draw_roof(ax, hardware, roof, is_first=True)
     ax.axvline(of_cache, color=colours.TEMPORARIES, linestyle=":", linewidth=1.5)
-    ax.annotate(
-        "cache alone", (of_cache, STEP_AXIS_RATE[0]), xytext=(4, 4), textcoords="offset points"
-    )
+    note(ax, "cache alone", (of_cache, STEP_AXIS_RATE[0]), (4, 4))
     for name, intensity in dots.items():
         place = "decode, left of the line" if name == "decode" and intensity < of_cache else name
         at = (min(intensity, AXIS_INTENSITY[1]), roof.at(intensity))

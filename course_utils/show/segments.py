@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from course_utils.instruments import MemoryTrace
-from course_utils.show.picture import Picture, axes
+from course_utils.show.picture import Picture, axes, legend_above
 
 # Shades from light to dark: segment length is a quantity, not a category.
 LINES = ("#8a8a8a", "#c9a5ea", "#9966cc", "#7a45bf")
@@ -30,11 +30,9 @@ def live_tensors(traces: Mapping[str, MemoryTrace], tensor_bytes: int) -> Pictur
         ax.plot(live, style, color=colour, drawstyle="steps-post", label=name)
         ax.plot([live.index(peak)], [peak], "v", color=colour)
         described.append(f"{peak:,.0f} ({name})")
-    ax.set_xlim(left=0)
-    ax.set_ylim(bottom=0)
-    ax.set_xlabel("operation")
-    ax.set_ylabel("live, in u: tensors between two layers")
-    ax.legend(frameon=False, loc="lower center", ncols=4, bbox_to_anchor=(0.5, 1.0))
+    ax.set(xlim=(0, None), ylim=(0, None))
+    ax.set(xlabel="operation", ylabel="live, in u: tensors between two layers")
+    legend_above(ax, 4)
     return Picture(
         figure, f"Most live at once, in tensors between two layers: {', '.join(described)}."
     )

@@ -58,8 +58,7 @@ def rates_over_batch(context: int, hardware: str) -> Picture:
         ax.plot(BATCHES, rates, ":", color=colour, alpha=0.6)
         ax.plot(BATCHES[: len(fits)], rates[: len(fits)], "o-", color=colour, label=name)
         ends[name] = fits[-1] if fits else 0
-    ax.set_yscale("log")
-    ax.set_ylim(*AXIS_RATE)
+    ax.set(yscale="log", ylim=AXIS_RATE)
     log_ticks(ax, BATCHES)
     ax.set_xlabel("sequences in the batch (log scale); dotted: no room for their cache")
     ax.set_ylabel("tokens per second (log scale)")
@@ -85,8 +84,7 @@ def paged_blocks(
     colour_of = dict(zip(labels, SEQUENCES, strict=False))
     for block, cells in enumerate(owners):
         _draw_block(ax, block, cells, block_size, colour_of)
-    ax.set_xlim(-0.1, len(owners))
-    ax.set_ylim(-0.2, 1.75)
+    ax.set(xlim=(-0.1, len(owners)), ylim=(-0.2, 1.75))
     ax.set_axis_off()
     for number, (name, colour) in enumerate(colour_of.items()):
         at = number * len(owners) / 8
@@ -146,8 +144,7 @@ def _draw_overlap(ax: Any, q: Sequence[float], overlap: Sequence[float]) -> None
         top = max(LARGE[n], q[n])
         ax.text(n, top + 0.01, f"{each:.2f}", ha="center", va="bottom", fontweight="bold")
     ax.set_xticks(list(places), WORDS)
-    ax.set_ylim(0, 0.6)
-    ax.set_ylabel("chance")
+    ax.set(ylim=(0, 0.6), ylabel="chance")
     ax.legend(frameon=False, loc="upper center")
 
 
@@ -158,8 +155,5 @@ def _draw_accepted(ax: Any, acceptance: float, draft_length: int) -> None:
     ax.bar(drafts, chances, 0.7, color=colours.COMPUTED)
     for n, each in zip(drafts, chances, strict=True):
         ax.text(n, each + 0.01, f"{each:.2f}", ha="center", va="bottom", fontweight="bold")
-    ax.set_xlim(0.4, 8.6)
-    ax.set_xticks(list(drafts))
-    ax.set_ylim(0, 1.1)
-    ax.set_xlabel("drafted token")
-    ax.set_ylabel("chance that it and all before stay")
+    ax.set(xlim=(0.4, 8.6), xticks=list(drafts), ylim=(0, 1.1))
+    ax.set(xlabel="drafted token", ylabel="chance that it and all before stay")

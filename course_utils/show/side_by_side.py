@@ -7,84 +7,76 @@ the installed PyTorch (BSD-3-Clause licence), never copied into the course.
 import html
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from course_utils.instruments.installed_source import SourceLines, installed_lines
+from course_utils.instruments.installed_source import installed_lines
 from course_utils.instruments.source_lines import OwnLine, line_that_uses
-from course_utils.show.torch_source import DDP, FSDP, REDUCER, html_cell, html_table, quoted
+from course_utils.show.torch_source import (
+    DDP,
+    FSDP,
+    REDUCER,
+    Quote,
+    html_cell,
+    html_code,
+    html_table,
+    quoted,
+)
 
 GROUP = f"{FSDP}/_fsdp_param_group.py"
 NOT_FOUND = "–"
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """Something that both trainers do.
 
     Attributes:
         what: In a few words.
         names: One of them is used in the line of one's own that does it.
-        file: Where PyTorch does it, inside the package `torch`.
-        first: First line of PyTorch's.
-        num_lines: How many lines of it are shown.
+        quote: PyTorch's lines that do it.
     """
 
     what: str
     names: Sequence[str]
-    file: str
-    first: str
-    num_lines: int = 1
-
-    def of_torch(self) -> SourceLines:
-        """The lines of PyTorch as they are installed."""
-        return installed_lines(self.file, self.first, self.num_lines)
+    quote: Quote
 
 
 DDP_STEPS = (
     Step(
         "Each parameter has a hook, called when its gradient is complete.",
         ("hooks_on", "register_post_accumulate_grad_hook", "register_hook"),
-        REDUCER,
-        "void autograd_hook(size_t index);",
+        Quote(REDUCER, "void autograd_hook(size_t index);"),
     ),
     Step(
         "Backward begins. You call it; DDP is told at the end of forward.",
         ("backward",),
-        DDP,
-        "self.reducer.prepare_for_backward([])",
+        Quote(DDP, "self.reducer.prepare_for_backward([])"),
     ),
     Step(
         "Is the bucket full? You count bytes, DDP the gradients that are still missing.",
         ("bucket_bytes",),
-        REDUCER,
-        "// Number of gradients left to be computed before the bucket is ready to",
-        3,
+        Quote(
+            REDUCER, "// Number of gradients left to be computed before the bucket is ready to", 3
+        ),
     ),
     Step(
         "One flat tensor. You make it to send it; DDP's is there from the start.",
         ("joined", "cat"),
-        REDUCER,
-        "// Gradients of the bucket flattened into a 1-dimensional tensor",
-        2,
+        Quote(REDUCER, "// Gradients of the bucket flattened into a 1-dimensional tensor", 2),
     ),
     Step(
         "Its all-reduce starts.",
         ("all_reduce",),
-        REDUCER,
-        "void all_reduce_bucket(Bucket& bucket);",
+        Quote(REDUCER, "void all_reduce_bucket(Bucket& bucket);"),
     ),
     Step(
         "Backward is over: wait for every bucket.",
         ("wait",),
-        REDUCER,
-        "void finalize_backward();",
+        Quote(REDUCER, "void finalize_backward();"),
     ),
     Step(
         "Sums become gradients. Yours are views; DDP copies, unless you ask for views.",
         ("give_back", "grad", "copy_"),
-        REDUCER,
-        "// If gradient_as_bucket_view_ is false, after allreduce buckets,",
-        3,
+        Quote(REDUCER, "// If gradient_as_bucket_view_ is false, after allreduce buckets,", 3),
     ),
 )
 
@@ -92,30 +84,22 @@ FSDP_STEPS = (
     Step(
         "A gather starts, and nobody waits for it yet.",
         ("all_gather",),
-        GROUP,
-        "self._all_gather_result = foreach_all_gather(",
-        4,
+        Quote(GROUP, "self._all_gather_result = foreach_all_gather(", 4),
     ),
     Step(
         "Wait for this weight, then ask for the next one.",
         ("wait",),
-        GROUP,
-        "self.unshard(self.unshard_async_op)  # no-op if prefetched",
-        4,
+        Quote(GROUP, "self.unshard(self.unshard_async_op)  # no-op if prefetched", 4),
     ),
     Step(
         "The whole weight goes: you drop its name, FSDP empties its storage.",
         ("del",),
-        f"{FSDP}/_fsdp_param.py",
-        "def free_storage(tensor: torch.Tensor) -> None:",
-        3,
+        Quote(f"{FSDP}/_fsdp_param.py", "def free_storage(tensor: torch.Tensor) -> None:", 3),
     ),
     Step(
         "The gradient is scattered, beside what comes next.",
         ("reduce_scatter",),
-        GROUP,
-        ") = foreach_reduce(",
-        3,
+        Quote(GROUP, ") = foreach_reduce(", 3),
     ),
 )
 
@@ -130,7 +114,8 @@ class SideBySide:
     def __repr__(self) -> str:
         """Each step with both places, for pages without tables."""
         return "\n".join(
-            f"{step.what} {_place(own)} | {lines.place}" for step, own, lines in self._rows()
+            f"{step.what} {_place(own)} | {installed_lines(*step.quote).place}"
+            for step, own in self._rows()
         )
 
     def _repr_html_(self) -> str:
@@ -139,16 +124,16 @@ class SideBySide:
         rows = (
             (
                 html.escape(step.what),
-                quoted(_place(own), own.text if own else ""),
-                quoted(lines.place, lines.text),
+                html_code(_place(own), own.text if own else ""),
+                quoted(step.quote),
             )
-            for step, own, lines in self._rows()
+            for step, own in self._rows()
         )
         return html_table(rows, f"<tr>{head}</tr>")
 
-    def _rows(self) -> Iterator[tuple[Step, OwnLine | None, SourceLines]]:
+    def _rows(self) -> Iterator[tuple[Step, OwnLine | None]]:
         for step in self.steps:
-            yield step, line_that_uses(self.function, *step.names), step.of_torch()
+            yield step, line_that_uses(self.function, *step.names)
 
 
 def _place(own: OwnLine | None) -> str:

@@ -66,8 +66,7 @@ def layer_over_ranks(num_tokens: int, inside: int, between: int) -> Picture:
         ax.annotate(f"{total:.2f}", (place, total), ha="center", va="bottom")
     ax.set_ylim(0, 1.12 * max(MS_OF_8192_TOKENS * num_tokens / 8192, *totals))
     ax.set_xticks(places, [f"{t}" if t < RANKS[-1] else f"{t}, two nodes" for t in RANKS])
-    ax.set_xlabel("devices that share the layer")
-    ax.set_ylabel("ms")
+    ax.set(xlabel="devices that share the layer", ylabel="ms")
     figure.legend(ncols=2, frameon=False, loc="outside upper center")
     best = min(parts, key=lambda t: math.fsum(parts[t]))
     return Picture(

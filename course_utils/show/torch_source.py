@@ -6,10 +6,11 @@ The lines are read from the installed PyTorch (BSD-3-Clause licence), never copi
 import html
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
-from course_utils.instruments.installed_source import SourceLines, installed_lines
+from course_utils.instruments.installed_source import installed_lines
 
 DDP = "nn/parallel/distributed.py"
 REDUCER = "include/torch/csrc/distributed/c10d/reducer.hpp"
@@ -17,106 +18,102 @@ HOOKS = "distributed/algorithms/ddp_comm_hooks/default_hooks.py"
 FSDP = "distributed/fsdp/_fully_shard"
 
 
-@dataclass(frozen=True)
-class Excerpt:
-    """A question, where PyTorch answers it, and the answer in words.
+class Quote(NamedTuple):
+    """Where lines of PyTorch stand.
 
     Attributes:
-        question: What a reader asks.
-        answer: In one or two short sentences.
         file: Path inside the package `torch`.
-        first: First line of the excerpt.
-        num_lines: How many lines are shown.
+        first: First line of them.
+        num_lines: How many are shown.
     """
 
-    question: str
-    answer: str
     file: str
     first: str
     num_lines: int = 1
 
-    def lines(self) -> SourceLines:
-        """The lines as they are installed."""
-        return installed_lines(self.file, self.first, self.num_lines)
+
+class Excerpt(NamedTuple):
+    """A question, the answer in words, and where PyTorch answers it.
+
+    Attributes:
+        question: What a reader asks.
+        answer: In one or two short sentences.
+        quote: PyTorch's lines.
+    """
+
+    question: str
+    answer: str
+    quote: Quote
 
 
 DDP_SOURCE = (
     Excerpt(
         "Which gradients go first?",
         "Those of the parameters defined last: a guess at the order of backward.",
-        DDP,
-        "list(reversed(bucket_indices)),",
+        Quote(DDP, "list(reversed(bucket_indices)),"),
     ),
     Excerpt(
         "Why is the first bucket small?",
         "Something leaves early. With bucket_cap_mb set, all limits are equal.",
-        REDUCER,
-        "constexpr int kDefaultFirstBucketBytes = 1024 * 1024;",
-        2,
+        Quote(REDUCER, "constexpr int kDefaultFirstBucketBytes = 1024 * 1024;", 2),
     ),
     Excerpt(
         "Which buckets has the first step?",
         "One for all, unless unused parameters are looked for.",
-        DDP,
-        "if static_graph or not find_unused_parameters:",
-        2,
+        Quote(DDP, "if static_graph or not find_unused_parameters:", 2),
     ),
     Excerpt(
         "When are buckets rebuilt?",
         "Once, before the second forward pass, in the order in which gradients arrived.",
-        REDUCER,
-        "inline bool should_rebuild_buckets() const {",
-        3,
+        Quote(REDUCER, "inline bool should_rebuild_buckets() const {", 3),
     ),
     Excerpt(
         "Where is the division?",
         "Before the all-reduce: as a gradient enters its bucket (mul_out), or in the hook.",
-        HOOKS,
-        "# Apply the division first to avoid overflow, especially for FP16.",
-        3,
+        Quote(HOOKS, "# Apply the division first to avoid overflow, especially for FP16.", 3),
     ),
     Excerpt(
         "What does no_sync do to the hooks?",
         "They stay. Nothing prepares the reducer for backward, so they do nothing.",
-        REDUCER,
-        "// If they don't, and wish to accumulate gradients before reducing them,",
-        3,
+        Quote(
+            REDUCER, "// If they don't, and wish to accumulate gradients before reducing them,", 3
+        ),
     ),
     Excerpt(
         "What does find_unused_parameters cost?",
         "A walk through the graph in each step, an all-reduce of which parameters were used, and "
         "buckets that are never rebuilt.",
-        DDP,
-        "find_unused_parameters (bool): Traverse the autograd graph from all",
-        3,
+        Quote(DDP, "find_unused_parameters (bool): Traverse the autograd graph from all", 3),
     ),
     Excerpt(
         "What do bucket views save?",
         "One set of gradients, and the copies to and from the buckets.",
-        DDP,
-        "buckets. This can reduce peak memory usage, where the",
-        3,
+        Quote(DDP, "buckets. This can reduce peak memory usage, where the", 3),
     ),
     Excerpt(
         "What does a comm hook get?",
         "A full bucket, not yet divided. It returns a future of the tensor to copy back.",
-        DDP,
-        "Grad bucket's tensors will not be predivided by world_size. User is responsible",
-        2,
+        Quote(
+            DDP,
+            "Grad bucket's tensors will not be predivided by world_size. User is responsible",
+            2,
+        ),
     ),
     Excerpt(
         "What if a parameter gets no gradient?",
         "Its bucket never fills, and the next forward pass raises an error.",
-        REDUCER,
-        "// Number of gradients left to be computed before the bucket is ready to",
-        3,
+        Quote(
+            REDUCER, "// Number of gradients left to be computed before the bucket is ready to", 3
+        ),
     ),
     Excerpt(
         "Why must ranks agree on the order?",
         "Calls pair up by their order alone. At the rebuilding, all take rank 0's.",
-        REDUCER,
-        "// as the corresponding gradients are computed (triggered by autograd hooks),",
-        3,
+        Quote(
+            REDUCER,
+            "// as the corresponding gradients are computed (triggered by autograd hooks),",
+            3,
+        ),
     ),
 )
 
@@ -124,30 +121,38 @@ FSDP_SOURCE = (
     Excerpt(
         "What travels together?",
         "A group: what one call of fully_shard finds in a module, less what earlier calls took.",
-        f"{FSDP}/_fully_shard.py",
-        "class. Calling :meth:`fully_shard` on ``module`` constructs one group that",
-        3,
+        Quote(
+            f"{FSDP}/_fully_shard.py",
+            "class. Calling :meth:`fully_shard` on ``module`` constructs one group that",
+            3,
+        ),
     ),
     Excerpt(
         "How many calls has a group?",
         "One gather of all its parameters before a use, one scatter of all its gradients.",
-        f"{FSDP}/_fully_shard.py",
-        ":meth:`fully_shard` should be called bottom-up on your model. Each group's",
-        3,
+        Quote(
+            f"{FSDP}/_fully_shard.py",
+            ":meth:`fully_shard` should be called bottom-up on your model. Each group's",
+            3,
+        ),
     ),
     Excerpt(
         "How is a parameter cut?",
         "Each by its first dimension, not as one flat tensor of all.",
-        f"{FSDP}/_fsdp_param.py",
-        "chunks = _chunk_with_empty(param_data, shard_world_size, dim=shard_dim)",
-        2,
+        Quote(
+            f"{FSDP}/_fsdp_param.py",
+            "chunks = _chunk_with_empty(param_data, shard_world_size, dim=shard_dim)",
+            2,
+        ),
     ),
     Excerpt(
         "Is every group freed after forward?",
         "All but the root's, which backward needs first.",
-        f"{FSDP}/_fully_shard.py",
-        "- If ``None``, it is set to ``True`` for non-root modules and ``False``",
-        2,
+        Quote(
+            f"{FSDP}/_fully_shard.py",
+            "- If ``None``, it is set to ``True`` for non-root modules and ``False``",
+            2,
+        ),
     ),
 )
 
@@ -160,19 +165,16 @@ class Excerpts:
 
     def __repr__(self) -> str:
         """Question, place and answer of each, for pages without tables."""
-        places = ((each, each.lines()) for each in self.excerpts)
+        places = [installed_lines(*each.quote) for each in self.excerpts]
         return "\n".join(
-            f"{each.question} {each.answer} ({lines.file}:{lines.line})" for each, lines in places
+            f"{question} {answer} ({lines.file}:{lines.line})"
+            for (question, answer, _), lines in zip(self.excerpts, places, strict=True)
         )
 
     def _repr_html_(self) -> str:
-        rows = ((each, each.lines()) for each in self.excerpts)
         return html_table(
-            (
-                f"<strong>{html.escape(each.question)}</strong><br>{html.escape(each.answer)}",
-                quoted(lines.place, lines.text),
-            )
-            for each, lines in rows
+            (f"<strong>{html.escape(question)}</strong><br>{html.escape(answer)}", quoted(quote))
+            for question, answer, quote in self.excerpts
         )
 
 
@@ -189,6 +191,12 @@ def html_cell(content: str, tag: str = "td") -> str:
     return f'<{tag} style="text-align: left; vertical-align: top">{content}</{tag}>'
 
 
-def quoted(place: str, text: str) -> str:
+def quoted(quote: Quote) -> str:
+    """Lines of PyTorch as they are installed, and where they stand."""
+    lines = installed_lines(*quote)
+    return html_code(lines.place, lines.text)
+
+
+def html_code(place: str, text: str) -> str:
     """Lines of code, and where they stand."""
     return f"<em>{html.escape(place)}</em><pre>{html.escape(text)}</pre>"

@@ -19,6 +19,7 @@ from course_utils.configs.pipeline import Placement
 from course_utils.distributed.comm import Comm
 from course_utils.reference.bucketing import backward_in_buckets
 from course_utils.reference.context_parallel import attend_pieces, ring_attention
+from course_utils.reference.gradient_sync import gradient_or_zeros
 from course_utils.reference.pipeline_schedules import one_forward_one_backward
 from course_utils.reference.pipeline_stage import run_stage
 from course_utils.reference.sharding import ShardedLinear, sharded_step
@@ -92,11 +93,10 @@ def part_of(tensor: Tensor, comm: Comm, dim: int = 0) -> Tensor:
 
 
 def _gradients(trained: Sequence[Tensor], alone: nn.Module) -> Pairs:
-    return [(_gradient(a), _gradient(b)) for a, b in zip(trained, alone.parameters(), strict=True)]
-
-
-def _gradient(parameter: Tensor) -> Tensor:
-    return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+    return [
+        (gradient_or_zeros(a), gradient_or_zeros(b))
+        for a, b in zip(trained, alone.parameters(), strict=True)
+    ]
 
 
 def data_parallel(comm: Comm, functions: Functions, sizes: Sizes) -> Pairs:
@@ -114,7 +114,7 @@ def optimizer_sharded(comm: Comm, functions: Functions, sizes: Sizes) -> Pairs:
     weights = parameters_to_vector(model.parameters()).detach()
     vector_to_parameters(weights, model.parameters())  # each is a view of `weights` now
     sizes.share_of_loss(model(part_of(sizes.batch(), comm))).backward()
-    gradient = parameters_to_vector([_gradient(each) for each in model.parameters()])
+    gradient = parameters_to_vector([gradient_or_zeros(each) for each in model.parameters()])
     part = nn.Parameter(part_of(weights, comm).clone())
     functions["sharded_step"](comm, weights, gradient, part, torch.optim.SGD([part], lr=10.0))
     return [(weights, parameters_to_vector(alone.parameters()).detach())]
@@ -129,7 +129,7 @@ def weights_sharded(comm: Comm, functions: Functions, sizes: Sizes) -> Pairs:
         y = torch.tanh(functions["ShardedLinear"].apply(comm, y, part, (sizes.width, sizes.width)))
     sizes.share_of_loss(y).backward()
     return [
-        (_gradient(part), part_of(_gradient(whole).flatten(), comm))
+        (gradient_or_zeros(part), part_of(gradient_or_zeros(whole).flatten(), comm))
         for part, whole in zip(parts, wholes, strict=True)
     ]
 
@@ -155,10 +155,13 @@ def tensor_parallel(comm: Comm, functions: Functions, sizes: Sizes) -> Pairs:
     sizes.share_of_loss(functions["parallel_mlp"](comm, f, g, our_x, ours)).backward()
     cut = {"gate": 0, "up": 0, "down": 1}
     return [
-        (_gradient(our_x), _gradient(x)),
-        (_gradient(ours["bias"]), _gradient(alone["bias"])),
+        (gradient_or_zeros(our_x), gradient_or_zeros(x)),
+        (gradient_or_zeros(ours["bias"]), gradient_or_zeros(alone["bias"])),
         *(
-            (part_of(_gradient(ours[name]), comm, dim), part_of(_gradient(alone[name]), comm, dim))
+            (
+                part_of(gradient_or_zeros(ours[name]), comm, dim),
+                part_of(gradient_or_zeros(alone[name]), comm, dim),
+            )
             for name, dim in cut.items()
         ),
     ]

@@ -656,7 +656,7 @@ try_it(utilisation, small, 260, 2, 10**10, device("A100-80"))
 # </details>
 
 # %% [markdown]
-# **A published run:** Llama-3.1-8B at 8,192 tokens on 8 H100s, 6,667 tokens per second on each (torchtitan, compiled).
+# **A published run:** Llama-3.1-8B at 8,192 tokens on 8 H100s, 6,667 tokens per second on each (torchtitan, compiled; H100s with 96 GB of HBM2e, 2.4 TB/s, at 500 W).
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: one run, four counts, two peaks

@@ -19,14 +19,14 @@
 # %% [markdown] opening=true
 # ![Bars, drawn to scale, of Llama-3-8B on one H100. A prompt of 1,024 tokens: 15.0 ms of arithmetic, 4.6 ms of memory. The next token: 0.02 ms of arithmetic, 4.5 ms of memory.](hero.svg)
 #
-# The next token of Llama-3-8B takes a thousandth of the arithmetic of a 1,024-token prompt, but reads the same weights. You will find out what a piece of code waits for, predict its seconds, and remove the waste.
+# The next token of Llama-3-8B takes a thousandth of the arithmetic of a 1,024-token prompt, but reads the same weights. You will find out what a piece of code waits for, predict how long it takes, and remove the waste.
 #
 # Your training plan assumes 40 % of peak. It cannot yet say what the hardware would allow.
 #
-# 1. **Read** a profile: what ran, how often, and for how long.
+# 1. **Read** a profile and a GPU's trace: what ran, for how long, and what did the GPU wait for?
 # 2. **Compute** the bytes that an operation and a whole step must move.
 # 3. **Predict** run time from the roofline, compare it with the clock, and **explain** the gap.
-# 4. **Fuse** operations, and **repair** a loop that wastes most of its work.
+# 4. **Say** what fusing gives at best, and **repair** a loop that wastes most of its work.
 #
 # | here | lecture S | meaning |
 # |---|---|---|
@@ -37,6 +37,10 @@
 # | $e$ | | bytes per element |
 
 # %% setup=true
+import os
+
+os.environ["KINETO_LOG_LEVEL"] = "6"  # PyTorch's profiler keeps its messages to itself
+
 from course_utils.preflight import check_setup
 
 check_setup()
@@ -51,6 +55,7 @@ import torch
 from IPython.display import display
 from torch import Tensor
 from torch.nn import functional as F
+from torch.profiler import record_function
 
 from autograder import answer, check, compare, plan, predict, progress
 from course_utils.configs import Device, ModelConfig, device, preset
@@ -59,9 +64,10 @@ from course_utils.instruments import (
     fake_tensors,
     fastest_seconds,
     measure_roofline,
-    named_range,
     profile,
 )
+from course_utils.intervals import difference, length, union
+from course_utils.records.traces import about, recorded_trace
 from course_utils.reference import Transformer
 from course_utils.reference.generation import Cache, hidden_states
 from course_utils.show import (
@@ -73,7 +79,7 @@ from course_utils.show import (
     trace_lanes,
     try_it,
 )
-from course_utils.traces import busy_seconds, computing, read_trace
+from course_utils.traces import GPU_WORK, Event, made, read_trace, select, span_seconds
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()
@@ -96,115 +102,234 @@ cache = Cache(model, num_sequences=4, max_len=129)
 @torch.no_grad()
 def prefill():
     cache.length = 0
-    with named_range("prefill"):
+    with record_function("prefill"):
         return model.head(hidden_states(model, ids, cache)[:, -1])
 
 
 @torch.no_grad()
 def decode():
     cache.length = 128
-    with named_range("decode"):
+    with record_function("decode"):
         return model.head(hidden_states(model, ids[:, :1], cache)[:, -1])
 
 
 def train():
-    with named_range("forward"):
+    with record_function("forward"):
         loss = F.cross_entropy(model(ids).flatten(0, 1), ids.flatten())
-    with named_range("backward"):
+    with record_function("backward"):
         loss.backward()
 
 
 # %% [markdown]
-# A **profiler** records every operator that runs (S9). This is `torch.profiler` with less output; `named_range` adds your own labels to the timeline.
+# A **profiler** records every operator that runs (S9). The `schedule` below skips a step, warms up in the next, and records three: never trust a first run, which allocates, and on a GPU compiles and chooses kernels. The labels of `record_function` show up as ranges.
 
 # %% tags=["nbval-ignore-output"]
-profiles = {call.__name__: profile(call) for call in (prefill, decode, train)}
-table = pd.DataFrame(profiles["prefill"].rows).set_index("operator")
-columns = table[["calls", "own_us", "total_us"]].round().astype(int)
-columns.sort_values("total_us", ascending=False).head(10)
+schedule = torch.profiler.schedule(wait=1, warmup=1, active=3)
+with torch.profiler.profile(schedule=schedule, record_shapes=True) as profiler:
+    for _ in range(5):
+        train()
+        profiler.step()
+
+columns = {"input_shapes": "shapes", "count": "calls"}
+columns |= {"self_cpu_time_total": "own_us", "cpu_time_total": "total_us"}
+by_shape = profiler.key_averages(group_by_input_shape=True)
+table = pd.DataFrame(
+    {name: [getattr(each, key) for each in by_shape] for key, name in columns.items()},
+    index=[each.key for each in by_shape],
+)
+table.sort_values("own_us", ascending=False).round().head(8)
 
 # %% [markdown]
-# `total_us` includes the operators that an operator calls; `own_us` does not. `aten::linear` calls `aten::matmul`, and that calls `aten::mm`: one product, three rows.
+# `total_us` includes the operators that an operator calls; `own_us` does not. `aten::linear` calls `aten::matmul`, and that calls `aten::mm`: one product, three rows. The own time of a range is Python's. By shape you see *which* product is slow. `by_shape.table(sort_by="self_device_time_total")` prints all columns, a GPU's too; `profiler.export_chrome_trace("step.json")` writes the time line for [ui.perfetto.dev](https://ui.perfetto.dev).
 #
-# **Guess first.** Prefill runs 128 tokens of each sequence through the model, decode one. How many times longer does prefill take?
+# **Guess first.** Prefill runs 128 tokens of each sequence through the model, decode one. How many times longer does prefill take? And what fills decode's time, if not products?
 
 # %%
 predict("u02-prefill", None, "times as long as decode")
 
-# %% Read a profile [markdown] exercise="u02-profile" points=1.5 minutes=6 difficulty=1 importance=4
-# **Write** `products_in`, which sums up a profile's matrix products. The operators that multiply are `aten::mm`, `aten::addmm` (with a bias) and `aten::bmm` (a batch of matrices); fused attention multiplies inside a kernel of its own and does not count. Each key is worth half the points.
+# %% folded=true tags=["nbval-ignore-output"]
+# Measured: prefill and decode; figure: the quickest of ten decode steps on its time line
+ratio = fastest_seconds(prefill, num_runs=3) / fastest_seconds(decode, num_runs=3)
+display(compare("u02-prefill", "times as long as decode", measured=ratio))
+steps = (select(read_trace(profile(decode).trace), kind="cpu_op") for _ in range(10))
+quickest = min(steps, key=span_seconds)
+trace_lanes(quickest, "One decode step: what an operator calls stands below it.")
+
+# %% [markdown]
+# In its layers decode does 1/128 of the multiplications, and takes far more than 1/128 of the time. Zoom in (click, then `+`): the gaps are Python, and each operator has a price before it computes anything, the same for one token and for 128.
 #
-# - `"calls"`: how many products ran.
-# - `"share"`: their share of all the time, between 0 and 1, nothing counted twice.
+# ## What does the GPU wait for?
 #
-# *By hand:* `mm` 3 calls, own 70 µs, total 75; `empty` own 5; `matmul` own 5, total 80; `linear` own 5, total 85; `mul` own 15 → **3** and **0.7**.
+# On a GPU, `a @ b` only puts a kernel into a **queue**: a *launch*, some microseconds of the CPU's time. Python goes on at once, and the GPU works through the queue. So ask of every time of a GPU what the clock waited for. CUDA's own clock is two events in the queue:
+#
+# ```python
+# for _ in range(3):
+#     step()  # warm up
+# start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+# start.record()
+# step()
+# end.record()
+# torch.cuda.synchronize()  # the CPU waits here until the queue is empty
+# milliseconds = start.elapsed_time(end)
+# ```
+#
+# When has the CPU launched everything, and when is the GPU through? Two published traces, of a training step of modded-nanogpt on 8 H100s and of a forward pass of a small BERT on one:
+
+# %% folded=true tags=["nbval-check-output"]
+# Recorded: the last launch, and the end of the last kernel, from the first kernel's start
+rows = {}
+for name in ("h100x8_nanogpt_before", "h100_bert_small_forward"):
+    work = select(recorded_trace(name), kind=GPU_WORK)
+    first_ns = min(each["start_ns"] for each in work)
+    last_launch_ns = max(each["launch_ns"] for each in work)
+    rows[name] = {
+        "GPU events": f"{len(work):,}",
+        "last launch, ms": f"{(last_launch_ns - first_ns) / 1e6:.1f}",
+        "GPU through, ms": f"{1000 * span_seconds(work):.1f}",
+        "source": f"{about(name)['source'].split(',')[0]}, {about(name)['licence']}",
+    }
+pd.DataFrame(rows).T
+
+# %% [markdown]
+# Without `synchronize`, a clock in Python would stop nanogpt's step of 62.4 ms after 1.5: the CPU is that far ahead. In BERT it is not: each kernel begins as soon as it is launched.
+#
+# **Guess first.** BERT's 61 kernels and copies take 3.9 ms. For what share of that time is the H100 busy?
+
+# %%
+predict("u02-busy", None, "% of the time")
+
+# %% folded=true tags=["nbval-ignore-output"]
+# Figure: a forward pass of bert-small on an H100, the CPU above, the GPU below
+bert = recorded_trace("h100_bert_small_forward")
+bert_work = select(bert, kind=GPU_WORK)
+busy_ns = length(union((each["start_ns"], each["end_ns"]) for each in bert_work))
+display(compare("u02-busy", "% of the time", measured=busy_ns / 1e7 / span_seconds(bert_work)))
+trace_lanes(bert, "bert-small on an H100 (TraceLens, MIT): what does the lowest lane wait for?")
+
+# %% [markdown]
+# An **event** of a trace is a dictionary, in whole nanoseconds. `select(events, kind=GPU_WORK)` picks what ran on the GPU: kernels, copies, communication.
+
+# %% tags=["nbval-check-output"]
+bert_work[0]
+
+# %% What does the GPU wait for? [markdown] exercise="u02-waits" points=3 minutes=14 difficulty=3 importance=5
+# **Write** `gpu_waits`: where one GPU's time goes, from the start of its first event to the end of its last. In nanoseconds; each key is worth a quarter.
+#
+# - `"busy"`: something runs, on any of its streams.
+# - An event is **queued** from `launch_ns` to `start_ns`. (`None`: not recorded; take it as launched when it starts.)
+# - `"loader"`: nothing runs, nothing is queued, and an event with `DataLoader` in its name is open on the CPU.
+# - `"launches"`: nothing runs, nothing is queued, and no loader is open.
+# - `"at_best"`: how many times as fast it would be if one launch, that of a **CUDA graph**, queued everything, so that only `busy` and `loader` remain.
+#
+# | given | |
+# |---|---|
+# | `union(spans)` | pairs (start, end), joined where they overlap or touch, in order |
+# | `difference(spans, others)` | the parts of `spans` in none of `others`; both as `union` gives them |
+# | `length(spans)` | their total |
+#
+# *By hand:* kernels launched at 0, 15, 60 run 10–30, 32–40, 70–80; a loader 35–55. Of 70 ns the GPU is busy for **38** and waits **15** for the loader (40–55) and **5** for launches (55–60); for the other 12 something was queued. At best **70/53** times as fast.
 
 
-# %% solution="u02-profile"
-def products_in(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Of all matrix products in a profile: "calls", and "share" of the time."""
+# %% solution="u02-waits"
+def gpu_waits(events: list[Event]) -> dict[str, float]:
+    """Nanoseconds "busy", and of waiting for "loader" and "launches"; times as fast "at_best"."""
     ### BEGIN SOLUTION
-    names = {"aten::mm", "aten::addmm", "aten::bmm"}
-    chosen = [row for row in rows if row["operator"] in names]
+    work = select(events, kind=GPU_WORK)
+    busy = union((each["start_ns"], each["end_ns"]) for each in work)
+    whole = [(busy[0][0], busy[-1][1])]
+    pending = []
+    for each in work:
+        launch_ns = each["start_ns"] if each["launch_ns"] is None else each["launch_ns"]
+        pending.append((launch_ns, each["end_ns"]))
+    starved = difference(whole, union(pending))
+    loaders = select(events, name="*DataLoader*")
+    loading = union((each["start_ns"], each["end_ns"]) for each in loaders)
+    launches = length(difference(starved, loading))
+    loader = length(starved) - launches
     return {
-        "calls": sum(row["calls"] for row in chosen),
-        "share": sum(row["own_us"] for row in chosen) / sum(row["own_us"] for row in rows),
+        "busy": length(busy),
+        "loader": loader,
+        "launches": launches,
+        "at_best": length(whole) / (length(busy) + loader),
     }
     ### END SOLUTION
 
 
 # %%
-def by_hand(products_in):
-    columns = ("operator", "calls", "own_us", "total_us")
-    rows = [("aten::mm", 3, 70, 75), ("aten::linear", 3, 5, 85), ("aten::matmul", 3, 5, 80)]
-    rows += [("aten::empty", 3, 5, 5), ("aten::mul", 4, 15, 15)]
-    return products_in([dict(zip(columns, row, strict=True)) for row in rows])
+few_events = [
+    made(lane="gpu:7", name=name, launch_ns=launch, start_ns=start, end_ns=end)
+    for name, launch, start, end in (("A", 0, 10, 30), ("B", 15, 32, 40), ("C", 60, 70, 80))
+]
+loader = {"lane": "cpu", "kind": "range", "name": "DataLoader.__next__"}
+few_events.append(made(**loader, start_ns=35, end_ns=55))
 
 
-try_it(by_hand, products_in)
+def by_hand(gpu_waits):
+    return gpu_waits(few_events)
 
-# %% check="u02-profile"
-# Tables with all three operators, with some and with none; nested calls; rows in any order.
+
+try_it(by_hand, gpu_waits)
+trace_lanes(few_events, "The events by hand: click one to see when it was launched.")
+
+# %% check="u02-waits"
+# Parts of traces of V100, A100, H100 and B200; two streams at once; rows in any order.
 
 # %% [markdown]
-# <details><summary>Hint: my share is too large, or too small</summary>
+# <details><summary>Hint: when is nothing queued and nothing running?</summary>
 #
-# Add up the column that you divide by, for the case by hand. Is any microsecond counted twice?
+# From when to when does the GPU have one event to run or running? What is left of its time when you take away all of those?
+# </details>
+#
+# <details><summary>Hint: my loader waits too long</summary>
+#
+# How much of 35–55 did the kernels above still fill?
+# </details>
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: what recorded GPUs waited for
+waits_of = answer("u02-waits", gpu_waits)
+parts = {
+    "bert-small, forward, H100": ("h100_bert_small_forward", "*"),
+    "Qwen1.5-0.5B, forward, H100": ("h100_qwen05b_forward", "*"),
+    "GPT small, forward, A100": ("a100_gpt_small_step_fp32", "forward*"),
+    "GPT small, backward, A100": ("a100_gpt_small_step_fp32", "backward"),
+    "GPT small, optimizer, A100": ("a100_gpt_small_step_fp32", "optimizer"),
+    "ResNet-50, 0 workers, V100": ("v100_resnet50_dataloader", "workers=0"),
+    "ResNet-50, 4 workers, V100": ("v100_resnet50_dataloader", "workers=4"),
+}
+rows = {}
+for row, (name, phase) in parts.items():
+    events = select(recorded_trace(name), phase=phase)
+    waits, work = waits_of(events), select(events, kind=GPU_WORK)
+    rows[row] = {"GPU events": f"{len(work):,}", "whole, ms": f"{1000 * span_seconds(work):.1f}"}
+    rows[row] |= {f"{key}, ms": f"{waits[key] / 1e6:.1f}" for key in ("busy", "loader", "launches")}
+    rows[row] |= {"at best": f"{waits['at_best']:.2f} ×"}
+pd.DataFrame(rows).T
+
+# %% [markdown]
+# - BERT and the optimizer wait for launches longer than they work: they are **launch-bound**. The optimizer, AdamW in plain Python, runs 16 kernels for each of 111 parameters: 11.8 ms of work in 59. Qwen's kernels, over 16 × 559 tokens, are so long that the CPU gets up to 3 ms ahead.
+# - A CUDA graph (`torch.compile(mode="reduce-overhead")`) replays all launches as one. A **fused** optimizer (`AdamW(fused=True)`) has few launches, and less work besides: how much less, you will compute.
+# - ResNet's loader runs for 88.4 of 298 ms; the GPU waits for 63.4 of them, since at first it still has queued kernels. Four workers (`num_workers=4`) end that wait and save 53 ms.
+#
+# **The profiler slows the CPU, not the kernels.** The A100's step, busy for 148.4 ms, took 234.7 under the profiler, and by its authors' clock 152.6 without. (Source and licence: `about("a100_gpt_small_step_fp32")`.)
+#
+# <details><summary>So what would a CUDA graph save of this step, at best?</summary>
+#
+# Not 86 ms, but 152.6 − 148.4 = 4.2: without the profiler, the optimizer is launched while the GPU still runs backward. A trace tells who waits for whom; for how long, only a clock without the profiler tells.
 # </details>
 
 # %% folded=true tags=["nbval-ignore-output"]
-# Measured: products in the three profiles
-products_of = answer("u02-profile", products_in)
-table = {name: products_of(each.rows) for name, each in profiles.items()}
-ratio = fastest_seconds(prefill, num_runs=3) / fastest_seconds(decode, num_runs=3)
-display(compare("u02-prefill", "times as long as decode", measured=ratio))
-pd.DataFrame(table).T.style.format({"calls": "{:.0f}", "share": "{:.0%}"})
-
-# %% [markdown]
-# Four layers of seven matrices and a head: 29 products for prefill and decode, 87 for training. In its layers decode does 1/128 of the multiplications, and takes far more than 1/128 of the time.
-
-# %% folded=true tags=["nbval-ignore-output"]
-# Figure: a training step on its time line
-trace_lanes(
-    read_trace(profiles["train"].trace), "A training step: what an operator calls stands below it."
-)
-
-# %% [markdown]
-# `profiles["train"].write_trace("step.json")` writes the same trace for [ui.perfetto.dev](https://ui.perfetto.dev), where you can zoom and click. On a GPU the ranges also show up in Nsight Systems, above the kernels:
-
-# %% folded=true tags=["nbval-ignore-output"]
-# On a GPU: is it busy while Python launches kernels?
+# On a GPU: what does yours wait for?
 if torch.cuda.is_available():
     on_gpu, gpu_ids = Transformer(sizes, device="cuda"), ids.cuda()
 
     def step():
         on_gpu(gpu_ids).sum().backward()
 
-    kernels = busy_seconds(computing(read_trace(profile(step).trace)))
-    print(f"kernels run for {kernels:.2e} s of a step of {fastest_seconds(step):.2e} s")
-    print(measure_roofline("cuda"))
+    display(waits_of(read_trace(profile(step).trace)))
+    print(f"{fastest_seconds(step):.2e} s without the profiler; {measure_roofline('cuda')}")
 else:
-    print("There is no GPU here, so there are no kernels to see; nothing below needs them.")
+    print("There is no GPU here: the recorded traces stand in for yours.")
 
 # %% [markdown]
 # ## What has to move?
@@ -261,11 +386,13 @@ print(roof)
 compare("u02-ridge", "FLOP/B", measured=roof.ridge)
 
 # %% [markdown]
-# Only one thread's processor time is counted, so other load barely matters. If the spread exceeds 1.3, measure again. Run the next two cells; then change the list of operations.
+# Only this thread's own time is counted: other programs matter as far as they use the memory. If the spread exceeds 1.3, measure again.
+#
+# Run the next two cells; then change the list of operations. An addition counts here as one FLOP for 12 bytes. *Guess:* which of the two lies above the roof, and why?
 
 # %% tags=["nbval-ignore-output"]
 torch.set_num_threads(1)
-x, y, added = torch.randn(3, 4_000_000).unbind()
+far, near = torch.ones(3, 32_000_000).unbind(), torch.ones(3, 64_000).unbind()
 scores = torch.randn(2000, 2000)
 weights = cycle(torch.randn(5, 2048, 4096).unbind())  # one alone would stay in the cache
 
@@ -276,7 +403,8 @@ def linear(num_tokens):
 
 
 operations = {
-    "add": lambda: torch.add(x, y, out=added),
+    "add, 384 MB": lambda: torch.add(far[0], far[1], out=far[2]),
+    "add, 0.8 MB": lambda: torch.add(near[0], near[1], out=near[2]),
     "softmax": lambda: scores.softmax(-1),
     **{f"linear, {n} token{'s' * (n > 1)}": linear(n) for n in (1, 4, 16, 128)},
 }
@@ -286,20 +414,22 @@ operations = {
 names = ("A100-80", "H100-SXM", "H200", "B200")
 roofs = {"one thread": (roof.flops_per_second, roof.bytes_per_second)}
 roofs |= {name: device_roof(name) for name in names}
-dots = {}
+dots, gb_per_second = {}, {}
 for name, call in operations.items():
     moved, seconds = count_bytes(call), fastest_seconds(call)
+    gb_per_second[name] = moved.num_bytes / seconds / 1e9
     if moved.flops:
         dots[name] = (moved.intensity, moved.flops / seconds)
-    else:
-        rate = moved.num_bytes / seconds / 1e9
-        print(f"{name}: no products, {rate:.1f} GB/s of {roof.bytes_per_second / 1e9:.1f}")
-rooflines(roofs, dots)
+    elif name.startswith("add"):
+        dots[name] = (1 / 12, moved.num_bytes / 12 / seconds)
+for name in ("add, 384 MB", "add, 0.8 MB", "softmax"):
+    print(f"{name}: {gb_per_second[name]:.1f} GB/s of {roof.bytes_per_second / 1e9:.1f}")
+rooflines(roofs, dots, caches={"from a cache": 1e9 * gb_per_second["add, 0.8 MB"]})
 
 # %% [markdown]
-# One token lies near the slope, 128 near the roof: **the same weights serve more tokens**. In the middle, thin products fall short of both, and a softmax falls short of the bandwidth: its exponentials take time that the roofline does not count. An operation above the roof found part of its bytes in the processor's cache.
+# One token lies near the slope, 128 near the roof: **the same weights serve more tokens**. In the middle, thin products fall short of both, and a softmax falls short of the bandwidth: its exponentials take time that the roofline does not count.
 #
-# Slope or roof depends on where the bytes lie. Lecture E's figure for an A100-40 has 19 TB/s on chip, 1.5 TB/s in its main memory and 12.8 GB/s from the host (E3). This unit is about the middle one.
+# The small addition lies above the roof, which is that of *main memory*. Each memory has a slope of its own, the steeper the nearer: the dashed one is a cache's, in which the large arrays find no room. Lecture E's figure for an A100-40 has 19 TB/s on chip, 1.5 TB/s in main memory and 12.8 GB/s from the host (E3). This unit is about the middle one.
 
 # %% Seconds at the roof [markdown] exercise="u02-roofline-seconds" points=1.5 minutes=6 difficulty=2 importance=5
 # **Write** `roofline_seconds`: the minimum time of sequential operations. `operations` is a list of pairs, FLOPs and bytes. Compute and data movement overlap within an operation, not across operations. Your plan will use it.
@@ -348,7 +478,7 @@ for call in (prefill, decode, train):
 pd.DataFrame(rows).T.style.format("{:.3g}")
 
 # %% [markdown]
-# In decode, part of the last column is the price of *calling* an operation: Python, dispatch, allocation. It is the same for one token and for a thousand, so it does not shrink. The roofline leaves it out; on a GPU it is kernel-launch overhead. Prefill and training pay it too. The rest is kernels below their roof: thin products in decode, mostly attention and copies elsewhere.
+# In decode, part of the last column is the price of *calling* an operation: Python, dispatch, allocation. The roofline leaves it out; on a GPU it is the launch. Prefill and training pay it too. The rest is kernels below their roof: thin products in decode; elsewhere the large products themselves, then attention. The table by shape tells which.
 
 # %% [markdown]
 # ## Prefill, decode, training
@@ -459,14 +589,9 @@ explorer(
 # %% [markdown]
 # Each sequence has its own cache. A byte of it serves the $a / a_{kv}$ query heads that share it: $a / a_{kv}$ FLOPs per byte, whatever the batch (the dotted line). The longer the context, the more of the bytes are cache.
 #
-# <details><summary>From the slides: "Total compute = 29D.D + 4D"</summary>
-#
-# Lecture S says this of "one user, one small prompt" (S8). It sets the length to 1 in the attention too, as if there were no earlier tokens. With $s$ tokens in the cache, the new one included, it is $29D^2 + 4Ds$: for $D = 4096$, 1.28 times the slide at 8,192 tokens and 5.4 times at 131,072.
-# </details>
-#
 # ### "Prefill is compute-bound"
 #
-# You will read that everywhere; lecture S adds that inference from a small prompt is memory-bound (S8). The explorer shows weights and cache alone. Now *all* operations, as PyTorch runs them one by one, next to the products alone:
+# You will read that everywhere; lecture S adds that inference from a small prompt is memory-bound (S8). The explorer counts only weights and cache. Next, *all* operations as PyTorch runs them, one by one, beside the products alone:
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: FLOPs per byte, and milliseconds one operation after the other
@@ -491,82 +616,32 @@ for name in ("Llama-3.2-1B", "Llama-3-8B"):
 pd.DataFrame(rows).T
 
 # %% [markdown]
-# The products alone lie right of the H100's ridge (295) in every row. But operations run one after the other, and while norms, gates, rotations and copies go through memory no product runs: that time comes on top. So the slogan holds for the products, or for **fused** code.
+# The products alone lie right of the H100's ridge (295) in every row. But operations run one after the other: while norms, gates, rotations and copies stream through memory, no product is running, so their time is added. The 8B model shows it: even *everything* together lies right of the ridge, and still 6 of 21 ms run no product. So the slogan holds for the products, and for code as far as it is **fused**.
 
 # %% [markdown]
 # ## Fewer trips to memory
 #
 # The rest is norms, gates, rotations, additions: few FLOPs, many bytes. A GPU runs each as a kernel that reads from main memory and writes back. A **fused** kernel does several while the numbers are on the chip. That is most of FlashAttention's gain in lecture E's figure (E3).
 #
-# Attention is one fused operation in the model above. The softmax in it, written out:
-
-
-# %%
-def written_out(scores, bias, scale):
-    scaled = scores * scale
-    biased = scaled + bias
-    exponents = (biased - biased.amax(-1, keepdim=True)).exp()
-    return exponents / exponents.sum(-1, keepdim=True)
-
-
-# %% tags=["nbval-check-output"]
-scores, bias = torch.randn(2, 8, 256, 256), torch.randn(256, 256)
-moved = count_bytes(lambda: written_out(scores, bias, 0.125))
-print({each.name: round(each.num_bytes / scores.nbytes, 1) for each in moved.operations})
-
-# %% Fewer trips for a softmax [markdown] exercise="u02-fuse" points=1.5 minutes=9 difficulty=3 importance=4
-# **Write** `attention_weights`: the same result with PyTorch functions, moving at most 4.5 × `scores`, not 12 ×. Do not change scores or bias. No partial credit.
-#
-# `torch.compile` fuses too, but `count_bytes` sees its operations one by one, so it does not help here.
-
-
-# %% solution="u02-fuse"
-def attention_weights(scores: Tensor, bias: Tensor, scale: float) -> Tensor:
-    """Softmax over keys of scores (b, a, s, t) times scale, plus bias (s, t)."""
-    ### BEGIN SOLUTION
-    biased = torch.add(bias, scores, alpha=scale)
-    return torch.softmax(biased, dim=-1)
-    ### END SOLUTION
-
+# **Guess first.** The A100's optimizer above ran 1,776 kernels, which worked for 11.8 ms. Fused, it would read weight, gradient and both moments of each parameter once, and write all but the gradient: in fp32, for 128 million parameters. How many milliseconds would that take at the roof?
 
 # %%
-def times_moved(function):
-    return count_bytes(lambda: function(scores, bias, 0.125)).num_bytes / scores.nbytes
+predict("u02-fused", None, "ms")
 
-
-try_it(times_moved, written_out)
-try_it(times_moved, attention_weights)
-
-# %% check="u02-fuse"
-# In float64: causal masks of -inf; scores in one piece or transposed; inputs unchanged.
-
-# %% [markdown]
-# <details><summary>Hint: I am stuck at six</summary>
-#
-# Two operations are left before the softmax. Read the first line of `help(torch.add)`: what does it add?
-# </details>
-#
-# The byte count says 3 times faster. What does the clock say?
-
-# %% folded=true tags=["nbval-ignore-output"]
-# Measured: seconds of both
-large, bias_512 = torch.randn(4, 8, 512, 512), torch.randn(512, 512)
-
-
-def clocked(function):
-    moved = count_bytes(lambda: function(large, bias_512, 0.125))
-    seconds = fastest_seconds(lambda: function(large, bias_512, 0.125), num_runs=3)
-    return {
-        "ms": round(1000 * seconds, 1),
-        "gb_per_second": round(moved.num_bytes / seconds / 1e9, 1),
-    }
-
-
-try_it(clocked, written_out)
-try_it(clocked, attention_weights)
+# %% folded=true tags=["nbval-check-output"]
+# Computed: seven numbers of four bytes for each parameter, on an A100-40
+a100_40 = device("A100-40")
+rates = a100_40.dense_flops_per_second("fp32"), a100_40.bandwidth_bytes_per_second
+optimizer = select(recorded_trace("a100_gpt_small_step_fp32"), phase="optimizer")
+compare(
+    "u02-fused",
+    "ms",
+    computed=1000 * seconds_at_roof([(0, 7 * 4 * 128 * 10**6)], *rates),
+    measured=waits_of(optimizer)["busy"] / 1e6,
+)
 
 # %% [markdown]
-# Compare the GB/s with your machine's bandwidth. Two things keep them below it: the system hands out new memory for each result, page by page, and the exponentials take time that no count of *products* shows. On a GPU PyTorch reuses memory, arithmetic is cheap, and the bytes decide.
+# 59 ms with a profiler's launches, 11.8 in a graph, 2.3 fused: a graph removes waiting, fusing removes work. Each of the sixteen kernels wrote what the next one reads.
 
 # %% [markdown]
 # ## Repair a loop
@@ -753,6 +828,11 @@ pd.DataFrame(
 
 # %% [markdown]
 # ### A device's decoding limit
+#
+# <details><summary>From the slides: "Total compute = 29D.D + 4D"</summary>
+#
+# Lecture S says this of "one user, one small prompt" (S8). It sets the length to 1 in the attention too, as if there were no earlier tokens. With $s$ tokens in the cache, the new one included, it is $29D^2 + 4Ds$: for $D = 4096$, 1.28 times the slide at 8,192 tokens and 5.4 times at 131,072.
+# </details>
 
 # %% Tokens per second at best [markdown] exercise="u02-decode-bound" points=2 minutes=14 difficulty=3 importance=4 extra=true
 # **Write** `decode_tokens_per_second`: the most tokens per second, in total, that a device can decode after `context` cached tokens in bf16. Untied Llamas.
@@ -809,10 +889,144 @@ pd.DataFrame(
 )
 
 # %% [markdown]
+# ### Products in a profile
+#
+# The course's `profile` warms up, profiles one call, and gives its table as rows:
+
+# %% tags=["nbval-ignore-output"]
+profiles = {call.__name__: profile(call) for call in (prefill, decode, train)}
+profiles["prefill"].rows[0]
+
+# %% Read a profile [markdown] exercise="u02-profile" points=1.5 minutes=6 difficulty=1 importance=4 extra=true
+# **Write** `products_in`, which sums up a profile's matrix products. The operators that multiply are `aten::mm`, `aten::addmm` (with a bias) and `aten::bmm` (a batch of matrices); fused attention multiplies inside a kernel of its own and does not count. Each key is worth half the points.
+#
+# - `"calls"`: how many products ran.
+# - `"share"`: their share of all the time, between 0 and 1, nothing counted twice.
+#
+# *By hand:* `mm` 3 calls, own 70 µs, total 75; `empty` own 5; `matmul` own 5, total 80; `linear` own 5, total 85; `mul` own 15 → **3** and **0.7**.
+
+
+# %% solution="u02-profile"
+def products_in(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Of all matrix products in a profile: "calls", and "share" of the time."""
+    ### BEGIN SOLUTION
+    names = {"aten::mm", "aten::addmm", "aten::bmm"}
+    chosen = [row for row in rows if row["operator"] in names]
+    return {
+        "calls": sum(row["calls"] for row in chosen),
+        "share": sum(row["own_us"] for row in chosen) / sum(row["own_us"] for row in rows),
+    }
+    ### END SOLUTION
+
+
+# %%
+def by_hand(products_in):
+    columns = ("operator", "calls", "own_us", "total_us")
+    rows = [("aten::mm", 3, 70, 75), ("aten::linear", 3, 5, 85), ("aten::matmul", 3, 5, 80)]
+    rows += [("aten::empty", 3, 5, 5), ("aten::mul", 4, 15, 15)]
+    return products_in([dict(zip(columns, row, strict=True)) for row in rows])
+
+
+try_it(by_hand, products_in)
+
+# %% check="u02-profile"
+# Tables with all three operators, with some and with none; nested calls; rows in any order.
+
+# %% [markdown]
+# <details><summary>Hint: my share is too large, or too small</summary>
+#
+# Add up the column that you divide by, for the case by hand. Is any microsecond counted twice?
+# </details>
+
+# %% folded=true tags=["nbval-ignore-output"]
+# Measured: products in the three profiles
+products_of = answer("u02-profile", products_in)
+table = {name: products_of(each.rows) for name, each in profiles.items()}
+pd.DataFrame(table).T.style.format({"calls": "{:.0f}", "share": "{:.0%}"})
+
+# %% [markdown]
+# Four layers of seven matrices and a head: 29 products for prefill and decode, 87 for training.
+
+# %% [markdown]
+# ### Fewer trips for a softmax
+#
+# Attention is one fused operation in the model above. The softmax in it, written out:
+
+
+# %%
+def written_out(scores, bias, scale):
+    scaled = scores * scale
+    biased = scaled + bias
+    exponents = (biased - biased.amax(-1, keepdim=True)).exp()
+    return exponents / exponents.sum(-1, keepdim=True)
+
+
+# %% tags=["nbval-check-output"]
+scores, bias = torch.randn(2, 8, 256, 256), torch.randn(256, 256)
+moved = count_bytes(lambda: written_out(scores, bias, 0.125))
+print({each.name: round(each.num_bytes / scores.nbytes, 1) for each in moved.operations})
+
+# %% Fewer trips for a softmax [markdown] exercise="u02-fuse" points=1.5 minutes=9 difficulty=3 importance=4 extra=true
+# **Write** `attention_weights`: the same result with PyTorch functions, moving at most 4.5 × `scores`, not 12 ×. Do not change scores or bias. No partial credit.
+#
+# `torch.compile` fuses too, but `count_bytes` sees its operations one by one, so it does not help here.
+
+
+# %% solution="u02-fuse"
+def attention_weights(scores: Tensor, bias: Tensor, scale: float) -> Tensor:
+    """Softmax over keys of scores (b, a, s, t) times scale, plus bias (s, t)."""
+    ### BEGIN SOLUTION
+    biased = torch.add(bias, scores, alpha=scale)
+    return torch.softmax(biased, dim=-1)
+    ### END SOLUTION
+
+
+# %%
+def times_moved(function):
+    return count_bytes(lambda: function(scores, bias, 0.125)).num_bytes / scores.nbytes
+
+
+try_it(times_moved, written_out)
+try_it(times_moved, attention_weights)
+
+# %% check="u02-fuse"
+# In float64: causal masks of -inf; scores in one piece or transposed; inputs unchanged.
+
+# %% [markdown]
+# <details><summary>Hint: I am stuck at six</summary>
+#
+# Two operations are left before the softmax. Read the first line of `help(torch.add)`: what does it add?
+# </details>
+#
+# The byte count says 3 times faster. What does the clock say?
+
+# %% folded=true tags=["nbval-ignore-output"]
+# Measured: seconds of both
+large, bias_512 = torch.randn(4, 8, 512, 512), torch.randn(512, 512)
+
+
+def clocked(function):
+    moved = count_bytes(lambda: function(large, bias_512, 0.125))
+    seconds = fastest_seconds(lambda: function(large, bias_512, 0.125), num_runs=3)
+    return {
+        "ms": round(1000 * seconds, 1),
+        "gb_per_second": round(moved.num_bytes / seconds / 1e9, 1),
+    }
+
+
+try_it(clocked, written_out)
+try_it(clocked, attention_weights)
+
+# %% [markdown]
+# Compare the GB/s with your machine's bandwidth. Two things keep them below it: the system hands out new memory for each result, page by page, and the exponentials take time that no count of *products* shows. On a GPU PyTorch reuses memory, arithmetic is cheap, and the bytes decide.
+
+# %% [markdown]
 # ### Waiting for data
+#
+# Where the trace says `loader`, how many workers end the wait?
 
 # %% An epoch with workers [markdown] exercise="u02-loader" points=1.5 minutes=9 difficulty=3 importance=3 extra=true
-# **Write** `epoch_ms`: `num_workers` processes load batches in turn (the first makes batches 0, w, 2w, …), each batch in `load_ms`, and never wait. A training step takes `step_ms` and one batch, in order. When does the last step end?
+# **Write** `epoch_ms`: `num_workers` processes load batches in turn (the first makes batches 0, w, 2w, …), each batch in `load_ms`, and never wait (PyTorch's run ahead by `prefetch_factor` batches at most). Each training step consumes the next batch and takes `step_ms`. When does the last step end?
 #
 # *By hand:* load 3, step 2, one worker, three batches → **11**.
 
@@ -851,9 +1065,10 @@ pd.DataFrame({"ms": epochs}).map("{:,}".format)
 # | seconds of an operation | the larger of FLOPs$/P$ and bytes$/W$; operations add up |
 # | ridge of an H100 in bf16 | 295 FLOP/B |
 # | decode at batch 1 | about 1 FLOP/B in bf16; a batch lifts it, a long context pulls it to the cache's $a/a_{kv}$ |
-# | what the roofline leaves out | calls and launches, kernels below their roof |
+# | what the roofline leaves out | calls and launches, kernels below their roof, caches |
+# | launch-bound | the GPU has nothing to do for longer than it works; a CUDA graph removes that, fusing also work |
 #
-# **Your plan** now has the days its products take at the roof: compare them with those at 40 % of peak. It still assumes that attention's scores go through memory; unit 06 removes that. Unit 14 measures how much of this a real run reaches.
+# **Your plan** now shows how many days the products alone would take at the roof: compare them with those at 40 % of peak. It still assumes that attention's scores go through memory; unit 06 removes that. Unit 14 measures how much of this a real run reaches.
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()

@@ -19,15 +19,15 @@
 # %% [markdown] opening=true
 # ![One training step of Llama-3-8B: 112 GB at rest, 169 at the loss, 128 once all gradients exist; 177 were counted in unit 03.](hero.svg)
 #
-# Memory runs out at one moment: the peak. Predict where a training step peaks and how high, hunt down three leaks, and see what an allocator adds to your count.
+# Memory runs out at one moment: the peak. Predict what is live when, find out what holds the peak of recorded steps, hunt down three leaks, and choose the fix for a real out-of-memory error.
 #
-# Your training plan adds up everything that Llama-3-8B needs. It does not know yet what is in memory *at once*.
+# Your training plan adds up everything that Llama-3-8B needs, not what is in memory *at once*.
 #
-# 1. **Read** a trace of memory and find its peak.
-# 2. **Compute** what is live at each moment of a training step.
-# 3. **Predict** where a Llama's training step peaks, and how high.
+# 1. **Compute** what is live at each moment of a training step.
+# 2. **Explain** the picture of a training step.
+# 3. **Read** recorded timelines: what holds the peak, and what a fix saves.
 # 4. **Repair** a loop that leaks.
-# 5. **Explain** the picture of a training step.
+# 5. **Choose** the fix for an out-of-memory error.
 #
 # | here | lecture E | lecture S | meaning |
 # |---|---|---|---|
@@ -50,11 +50,12 @@ from pathlib import Path
 
 import pandas as pd
 import torch
+from IPython.display import display
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from autograder import answer, check, compare, plan, predict, progress
-from course_utils.configs import Kernels, ModelConfig, RunConfig, precision, preset
+from course_utils.configs import ModelConfig, RunConfig, precision, preset
 from course_utils.instruments import (
     fake_tensors,
     measure_peak,
@@ -62,6 +63,7 @@ from course_utils.instruments import (
     trace_memory,
     watch_process,
 )
+from course_utils.records.traces import recorded_memory, recorded_rows
 from course_utils.reference import Block, Training, Transformer
 from course_utils.reference.allocator import CachingAllocator
 from course_utils.reference.allocator_replay import Device, serve
@@ -73,6 +75,7 @@ from course_utils.show import (
     explorer,
     memory_timeline,
     memory_timelines,
+    recorded_timelines,
     try_it,
 )
 
@@ -86,9 +89,7 @@ plan()
 #
 # ![Bars: 60 bytes from operation 0 on, 24 from 1 until 4, 40 from 3 on. Below, live bytes: 60, 84, 84, 124, 100, 100.](lives.svg)
 #
-# One bar per **storage**, the memory behind a tensor and all its views. The curve adds up the storages alive at an operation, not all made so far.
-#
-# A tracer does this for real code. It numbers the operations, and records which one made a storage (`born`) and which was the first after it was freed (`died`):
+# One bar per **storage**, the memory behind a tensor and all its views. A tracer numbers the operations, and records which one made a storage (`born`) and which was the first after it was freed (`died`):
 
 
 # %% tags=["nbval-check-output"]
@@ -103,54 +104,7 @@ tiny_trace = trace_memory(tiny_step, layer)
 pd.DataFrame(tiny_trace.storages).astype({"died": "Int64"})
 
 # %% [markdown]
-# Anything that exists at the start has `born` = 0. `<NA>` means that a storage outlives the trace. *Activations* are what the forward pass leaves for the backward pass (the two single numbers are the loss and its gradient); *temporaries* are everything else. The linear layer's result is a temporary: ReLU keeps its own result, and its input isn't needed again.
-
-# %% The peak of a curve [markdown] exercise="u04-peak-of-line" points=1.5 minutes=8 difficulty=2 importance=4
-# **Write** `peak`: the highest point and the end of the live-memory curve. Each key is worth a third of the points.
-#
-# | key | what |
-# |---|---|
-# | `"peak_bytes"` | the most bytes that are live at once |
-# | `"operation"` | the first operation at which the peak is reached |
-# | `"end_bytes"` | bytes live at the last operation |
-#
-# `storages` is a list of tuples `(born, died, num_bytes)`. A storage is live **from** operation `born` on, and **no longer** at operation `died`; `died` is `None` if it outlives the trace. Operations are numbered from 1 to `num_operations`; 0 is the start. What is freed after the last one has `died` = `num_operations` + 1.
-#
-# *By hand:* the three storages of the drawing, 5 operations → **124**, **3**, **100**.
-
-
-# %% solution="u04-peak-of-line"
-def peak(storages: list[tuple[int, int | None, int]], num_operations: int) -> dict[str, int]:
-    """Peak and end of the live-memory curve: "peak_bytes", "operation" and "end_bytes"."""
-    ### BEGIN SOLUTION
-    line = []
-    for operation in range(num_operations + 1):
-        live_bytes = 0
-        for born, died, num_bytes in storages:
-            is_born, is_dead = born <= operation, died is not None and died <= operation
-            if is_born and not is_dead:
-                live_bytes += num_bytes
-        line.append(live_bytes)
-    highest = max(line)
-    return {
-        "peak_bytes": highest,
-        "operation": line.index(highest),
-        "end_bytes": line[num_operations],
-    }
-    ### END SOLUTION
-
-
-# %%
-try_it(peak, [(0, None, 60), (1, 4, 24), (3, 6, 40)], 5)
-
-# %% check="u04-peak-of-line"
-# Peaks at the start, in the middle, at the end, and tied; frees next to allocations and at the end.
-
-# %% [markdown]
-# <details><summary>Hint: my peak is too high where one storage dies and another is born</summary>
-#
-# Write down, for one storage, the operations at which it is live. Is `died` among them?
-# </details>
+# What exists at the start has `born` = 0; `<NA>` means that a storage outlives the trace. *Activations* are what the forward pass leaves for the backward pass (the two single numbers are the loss and its gradient); *temporaries* are everything else. The linear layer's result is a temporary: ReLU keeps its own result only.
 
 # %% [markdown]
 # **Guess first.** Eight layers, each a linear map and a ReLU, produce sixteen outputs of the same size. Under `no_grad`, how many of them are alive at the peak?
@@ -183,21 +137,7 @@ compare("u04-alive", "results", measured=beside_weights / (4 * batch.numel()))
 memory_timelines({"training": layers_trace, "under no_grad": forward_trace})
 
 # %% [markdown]
-# Three: a layer's input, its linear output and its ReLU output. (The loop over the layers still holds a reference to the input, which keeps it alive.) In training the curve climbs, because every layer leaves something for the backward pass (S10), and comes down as that is used up.
-#
-# **Your function beside the instrument,** on the training step:
-
-# %% folded=true tags=["nbval-check-output"]
-# Measured: the peak of the training step
-peak_of = answer("u04-peak-of-line", peak)
-lives = [(each.born, each.died, each.storage_bytes) for each in layers_trace.storages]
-measured_peak = {
-    "peak_bytes": layers_trace.peak_bytes,
-    "operation": layers_trace.peak_at,
-    "end_bytes": layers_trace.total_bytes[-1],
-}
-computed_peak = peak_of(lives, layers_trace.num_operations)
-pd.DataFrame({"computed": computed_peak, "measured": measured_peak}).map("{:,}".format)
+# Three: a layer's input, its linear output and its ReLU output. (The loop over the layers still refers to the input.) In training the curve climbs, because every layer leaves something for the backward pass (S10), and comes down as that is used up.
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: what the peak is made of
@@ -328,12 +268,7 @@ compare(
 )
 
 # %% [markdown]
-# Step 1 begins with $4N$ bytes, step 2 with $12N$: Adam makes its running averages at the *end* of step 1. Surviving the first step doesn't prove that a program fits.
-#
-# <details><summary>From the slides: the first step warms up the allocator</summary>
-#
-# Lecture E explains the lower first step by the caching allocator (E8). Its warm-up costs *time*, and affects what is *reserved* (below). What is *live* starts lower because of Adam.
-# </details>
+# Step 1 begins with $4N$ bytes, step 2 with $12N$: Adam makes its running averages at the *end* of step 1. Surviving the first step doesn't prove that a program fits. (Lecture E explains the lower first step by the allocator's warm-up, which changes what is *reserved*.)
 
 # %% [markdown]
 # ## Four steps of a Llama
@@ -355,10 +290,10 @@ compare("u04-peak-4096", "GiB", measured=traces[4096].peak_bytes / 2**30)
 memory_timeline(traces[4096])
 
 # %% [markdown]
-# This is the lecture's picture (E8). Thin gray lines separate the three phases. Steps 2 to 4 are identical:
+# This is the lecture's picture (E8; its own is the *Ultra-Scale Playbook*'s, in fp32, with batch and length unstated). Steps 2 to 4 are identical:
 #
 # - **forward**: activations climb, layer by layer.
-# - **backward**: it begins with the spike, at the loss, while all activations are live. Then activations fall and gradients rise. The thin band on top is a *single* gradient, the output head's. Head and embedding share a matrix (they are **tied**); the embedding adds its part at the very end.
+# - **backward**: it begins with the spike, at the loss, while all activations are live. Then activations fall and gradients rise. The thin band on top is the gradient of the output head, which shares its matrix with the embedding (they are **tied**); the embedding adds its part at the very end.
 # - **optimizer's step**: a small spike, then gradients are freed. Step 1 makes Adam's running averages here.
 #
 # Look at step 2, and change the length. Where is the peak at 4,096 tokens, and where at 1,024? What is it made of?
@@ -380,7 +315,7 @@ explorer(
 )
 
 # %% [markdown]
-# The peak *moves*. At 4,096 tokens it is the loss; at 1,024 the end of the backward pass, where the embedding's gradient is completed; the optimizer's step peaks just as high. What helps at one length does nothing at the other.
+# The peak *moves*. At 4,096 tokens it is the loss; at 1,024 the end of the backward pass, and the optimizer's step is just as high (an extra predicts all three). What helps at one length does nothing at the other.
 
 # %% [markdown]
 # ## The optimizer's temporaries
@@ -415,114 +350,6 @@ compare(
 
 # %% [markdown]
 # The roots take $4N$ bytes and make $16N$ into $20N$. So on a GPU a short sequence peaks in the optimizer's step, unless you ask for `fused=True`. In the loop only the largest tensor counts, here the embedding.
-
-# %% [markdown]
-# ## Place the peak
-#
-# Three moments compete: the loss, the end of the backward pass, the optimizer's step. The second needs a drawing. A tied matrix is used twice, so its gradient is the sum of two parts:
-#
-# ![The part from the head lives through the backward pass. When the part from the embedding is there, their sum is made beside both.](tied.svg)
-
-# %% Three candidates for the peak [markdown] exercise="u04-peak" points=3 minutes=17 difficulty=4 importance=5
-# **Write** `peaks`: bytes live at three moments of step 2, in fp32 with AdamW. The model is a Llama with `num_params` parameters, $N$. Weights and running averages, $12N$ bytes, are always there; the table says what else is. Each key is worth a third of the points.
-#
-# | key | at this moment | in addition |
-# |---|---|---|
-# | `"loss"` | the gradient of the logits has just been made | everything kept: `kept_bytes`; the gradient of the log-softmax; the gradient of the logits, made from it. The logits are gone, and no parameter has a gradient yet |
-# | `"backward"` | the embedding's gradient, the last of all, is complete | the gradients of all parameters, and what this last one was made from. No activations are left |
-# | `"step"` | the optimizer's temporaries peak | the gradients of all parameters, and `temporary_bytes` |
-#
-# Shapes: logits and both their gradients (`num_tokens`, `model.vocab_size`); hidden states and their gradient (`num_tokens`, `model.hidden_size`); the embedding (`model.vocab_size`, `model.hidden_size`). The embedding's gradient is made from the two parts in the drawing if `model.is_tied`, otherwise from the hidden states' gradient. Leave out single numbers such as the loss.
-#
-# *By hand:* `tiny_llama` ($h = 4$, $v = 5$, tied), 132 parameters, 488 bytes kept, 2 tokens, 160 temporary bytes → **2,152**, **2,272**, **2,272**. Untied, with 152 parameters, `"backward"` is **2,464**.
-
-
-# %% solution="u04-peak"
-def peaks(
-    model: ModelConfig, num_params: int, kept_bytes: int, num_tokens: int, temporary_bytes: int
-) -> dict[str, int]:
-    """Bytes live at three moments of a step: "loss", "backward" and "step"."""
-    ### BEGIN SOLUTION
-    logits_bytes = 4 * num_tokens * model.vocab_size
-    hidden_bytes = 4 * num_tokens * model.hidden_size
-    matrix_bytes = 4 * model.vocab_size * model.hidden_size
-    without_gradients, with_gradients = 12 * num_params, 16 * num_params
-    # tied: two parts and their sum, one of which is the gradient that stays
-    beside_gradients = 2 * matrix_bytes if model.is_tied else hidden_bytes
-    return {
-        "loss": without_gradients + kept_bytes + logits_bytes + logits_bytes,
-        "backward": with_gradients + beside_gradients,
-        "step": with_gradients + temporary_bytes,
-    }
-    ### END SOLUTION
-
-
-# %%
-tiny_llama = ModelConfig(
-    num_layers=1, hidden_size=4, num_heads=1, ffn_size=3, vocab_size=5, is_tied=True
-)
-try_it(peaks, tiny_llama, 132, 488, 2, 160)
-
-# %% check="u04-peak"
-# Real training: tied and untied; keys shared or not; one sequence and two; three ways of AdamW.
-
-# %% [markdown]
-# <details><summary>Hint: only the loss is wrong</summary>
-#
-# Draw a box for every tensor as large as the logits: logits, log-softmax, and the gradient of each. Which of the four exist at this moment, and which of them is in `kept_bytes` already?
-# </details>
-#
-# <details><summary>Hint: only the backward pass is wrong</summary>
-#
-# Do the tied and the untied model separately. The gradients of all parameters are $4N$ bytes: which of the three bars of the drawing is one of them, and what else is live?
-# </details>
-
-# %% [markdown]
-# **Your function beside the Llama.** Three candidates at three lengths, and the peak of the trace, in GiB:
-
-
-# %% folded=true tags=["nbval-check-output"]
-# Measured: three candidates and the peak, GiB (single numbers left out)
-def without_single_numbers(trace):
-    return replace(trace, storages=tuple(each for each in trace.storages if each.shape))
-
-
-clean = {s: without_single_numbers(trace) for s, trace in traces.items()}
-measured = {s: trace.peak_bytes_of(2) for s, trace in clean.items()}
-end_of_forward = clean[4096].phases[3].stop - 1  # of step 2
-kept_for_token = clean[4096].live_at(end_of_forward)["activations"] // 4096
-in_loop = temporary_bytes(sizes, "for-loop")
-peaks_of = answer("u04-peak", peaks)
-
-
-def candidates(seq_len):
-    kept = kept_for_token * seq_len
-    return peaks_of(preset("Llama-3.2-1B"), num_params, kept, seq_len, in_loop)
-
-
-table = pd.DataFrame({f"{s:,} tokens": candidates(s) for s in traces})
-table.loc["measured peak"] = [*measured.values()]
-(table / 2**30).round(2)
-
-# %% folded=true
-# Figure: the peak over the length
-flat = candidates(0)["backward"] - candidates(0)["loss"]
-slope = candidates(1)["loss"] - candidates(0)["loss"]
-bend = flat // slope
-clean |= {s: without_single_numbers(trace_llama(s, num_steps=2)) for s in (1536, 3072)}
-lengths = sorted([*clean, bend])
-computed_and_measured(
-    lengths,
-    computed=[max(candidates(s).values()) / 2**30 for s in lengths],
-    measured=[clean[s].peak_bytes_of(2) / 2**30 if s in clean else None for s in lengths],
-    size_label="tokens of the sequence",
-    unit="peak in GiB",
-    is_log=False,
-    message=f"Flat up to {bend:,} tokens, then {slope / 2**20:.1f} MiB a token.",
-)
-
-# %% [markdown]
-# They agree to the byte. Below the bend the state sets the peak; above it the loss does, with two gradients of $4\,sbv$ bytes on top of everything that was kept. Computing the loss in chunks shrinks these two; recomputation (unit 05) shrinks what is kept; fewer tokens at a time shrink both.
 
 # %% Explain the picture [markdown] exercise="u04-read-picture" points=2.5 minutes=6 difficulty=2 importance=4
 # **Write** three or four sentences, with numbers, for a colleague who is new to the picture of four steps at 4,096 tokens:
@@ -562,6 +389,98 @@ in_gb.rename(lambda name: name.replace("_", " ")).round().astype(int)
 # At the loss all activations are there, and no parameter has a gradient yet: 16 GB less than you counted. But the loss adds two gradients as large as the logits: 8 GB more.
 
 # %% [markdown]
+# ## Two recorded steps
+#
+# A GPU of 95 GiB recorded a step of a 3.4B transformer, in fp32 and under bf16 autocast, with `foreach` (LINYUNLinYun for CS336, MIT licence). **Look first:** where does each run peak, and what would you get rid of?
+
+# %% folded=true
+# Figure: live memory of both recorded steps
+runs = {run: list(recorded_memory(run)) for run in ("fp32", "bf16 autocast")}
+recorded_timelines(runs)
+
+# %% [markdown]
+# **Guess first.** At the bf16 run's peak, 63.7 GiB, `foreach` holds 12.7 GiB of temporaries. By how many GiB does the peak fall with `fused=True`, which has none?
+
+# %%
+predict("u04-fused-saves", None, "GiB")
+
+# %% What a fix saves [markdown] exercise="u04-timeline" points=1.5 minutes=9 difficulty=2 importance=5
+# **Write** `read_timeline`: the peak of a recorded timeline, and what a fix would save. Each key is worth a third of the points.
+#
+# | key | what |
+# |---|---|
+# | `"peak_bytes"` | the most bytes that are live at once |
+# | `"peak_us"` | the first moment at which they are live |
+# | `"saved_bytes"` | how much lower the highest point is if the categories in `avoided` are never allocated |
+#
+# `changes` is a list of tuples `(time_us, category, num_bytes)` in order of time: from that moment on the category has so many live bytes, and before its first change none. What changes at the same moment changes at once.
+#
+# *By hand:* the next cell's timeline → **90**, **1**, and **5** saved without activations.
+
+
+# %% solution="u04-timeline"
+def read_timeline(changes: list[tuple[int, str, int]], avoided: list[str]) -> dict[str, int]:
+    """Peak, its moment, and what a fix saves: "peak_bytes", "peak_us" and "saved_bytes"."""
+    ### BEGIN SOLUTION
+    live, wholes, rests = {}, {}, {}
+    for time_us, category, num_bytes in changes:
+        live[category] = num_bytes
+        wholes[time_us] = sum(live.values())
+        rests[time_us] = sum(size for name, size in live.items() if name not in avoided)
+    peak = max(wholes.values())
+    return {
+        "peak_bytes": peak,
+        "peak_us": next(time_us for time_us, whole in wholes.items() if whole == peak),
+        "saved_bytes": peak - max(rests.values()),
+    }
+    ### END SOLUTION
+
+
+# %%
+small_timeline = [
+    (0, "state", 50),
+    (1, "activations", 40),
+    (2, "gradients", 20),
+    (2, "activations", 10),
+    (3, "activations", 0),
+    (3, "temporaries", 15),
+]
+try_it(read_timeline, small_timeline, ["activations"])
+
+# %% check="u04-timeline"
+# Windows of recorded steps and made-up ones: peaks that move, stay, or never held what is avoided.
+
+# %% [markdown]
+# <details><summary>Hint: I save too much</summary>
+#
+# Draw the curve without what is avoided. Where is *its* highest point?
+# </details>
+
+# %% [markdown]
+# **Check your guess.** (*No activations* is more than recomputation, unit 05, can do.)
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: what three fixes save at the recorded peaks, GiB
+read_of = answer("u04-timeline", read_timeline)
+kept = sorted({name for _, live in runs["fp32"] for name in live if name.startswith("forward")})
+by_adamw = ["optimizer temporaries"]
+fixes = {"fused AdamW": by_adamw, "no activations": kept, "both": [*by_adamw, *kept]}
+
+
+def saved_gib(run, avoided):
+    names = {name for _, live in runs[run] for name in live}
+    changes = [(round(1e6 * s), name, live.get(name, 0)) for s, live in runs[run] for name in names]
+    return read_of(changes, avoided)["saved_bytes"] / 2**30
+
+
+saved = {run: {fix: saved_gib(run, names) for fix, names in fixes.items()} for run in runs}
+display(pd.DataFrame(saved).round(2))
+compare("u04-fused-saves", "GiB", measured=saved["bf16 autocast"]["fused AdamW"])
+
+# %% [markdown]
+# 12.7 GiB of temporaries go, and the peak falls by 1: it *moves* to the other hump, at the start of the backward pass. Each fix alone saves 2 GiB or less; both save 12 and more. Before you choose a fix, look at the second highest hump.
+
+# %% [markdown]
 # ## Three leaks
 #
 # A colleague's Llama-3.2-1B trains for hours and dies in its first evaluation: out of memory. Each batch is one sequence of 4,096 tokens in bf16.
@@ -588,7 +507,7 @@ left = {f"after {n}": left_after(n) / 2**30 for n in (1, 2, 4)}
 pd.DataFrame({"GiB": left}).round(1)
 
 # %% [markdown]
-# Something holds tensors that nobody will use again: a **leak**. Here is the loop. It also keeps a running average of the model's confidence (its largest probability), and the hidden state of each sequence's last token.
+# A **leak**: something holds tensors that nobody will use again. The loop also keeps a running average of the model's confidence (its largest probability), and the hidden state of each sequence's last token.
 
 
 # %%
@@ -630,7 +549,7 @@ of_loop = [*(f"batch {n}" for n in range(1, 5)), "the evaluation"]
 memory_timeline(trace_loop(leaking_train), names=of_loop)
 
 # %% [markdown]
-# Each training step leaves something behind that raises the next one's baseline: two leaks. Then the evaluation climbs and never comes down. (Without a backward pass its graphs count as temporaries.)
+# Each training step raises the next one's baseline: two leaks. Then the evaluation climbs and never comes down. (Its graphs count as temporaries, as no backward pass follows.)
 #
 # **The usual suspect** is a sum of losses that are not detached; PyTorch's FAQ warns about it. Two loops:
 
@@ -680,7 +599,7 @@ loops = {loop.__name__: [left_bytes(loop, n) for n in (2, 4, 8)] for loop in (su
 pd.DataFrame(loops, index=["2 batches", "4 batches", "8 batches"]).map("{:,}".format)
 
 # %% [markdown]
-# The suspect is innocent: `backward` **frees** the saved tensors that it walks through. A leak is a graph that *no backward pass ever walks through*, or an unneeded tensor that something still references. Find all three.
+# The suspect is innocent: `backward` **frees** the saved tensors that it walks through. A graph leaks if *no backward pass ever walks through it*, and a tensor if something still refers to it. Find all three leaks.
 
 # %% Three leaks [markdown] exercise="u04-repair-training" points=3 minutes=14 difficulty=3 importance=5
 # **Write** `train`: the same loop without the leaks. It ends with the same weights and returns the same numbers. Each leak repaired is worth a third of the points:
@@ -736,7 +655,7 @@ try_it(held_by, train, 0)  # the evaluation alone
 # %% [markdown]
 # <details><summary>Hint: one batch is live in the evaluation, wherever I detach</summary>
 #
-# `detach` drops a graph that is there already. When were its tensors saved? What could you say before that?
+# `detach` drops a graph that is there already. When were its tensors saved?
 # </details>
 #
 # <details><summary>Hint: <code>del logits</code> changes nothing</summary>
@@ -748,13 +667,13 @@ try_it(held_by, train, 0)  # the evaluation alone
 # Three rules for three leaks:
 #
 # - **Record nothing where nothing is trained.** `.item()` frees a graph too, but only after the forward pass has built all of it.
-# - **Detach what you log.** Backward begins at the loss. `softmax` saved its probabilities for a backward pass of its own, which never comes, and the average chains the graphs of all steps.
+# - **Detach what you log.** `softmax` saved its probabilities for a backward pass of its own, which never comes, and the average chains the graphs of all steps.
 # - **A view keeps the whole storage alive.** It is freed once its last view is gone. `detach` and slices make another view; `clone` makes a new storage.
 
 # %% [markdown]
 # ## Reserved is not allocated
 #
-# Asking a device for memory is slow. So PyTorch asks for large **segments**, splits blocks off them, and keeps what is freed for the next request: a **caching allocator**. What it has asked for is *reserved*; what is in use is *allocated*. The course's allocator follows PyTorch's rules, and replays your trace.
+# Asking a device for memory is slow. So PyTorch's **caching allocator** asks for large **segments**, splits blocks off them, and keeps what is freed for the next request. What it has asked for is *reserved*; what is in use is *allocated*. The course's allocator follows its rules, and replays your trace.
 #
 # **Guess first.** Four steps of Llama-3.2-1B at 1,024 tokens peak at 20.37 GiB live. How many GiB are reserved?
 
@@ -772,7 +691,7 @@ compare("u04-reserved", "GiB", measured=max(reserved) / 2**30)
 allocator_levels(traces[1024], [each.allocated_bytes for each in levels[1024]], reserved)
 
 # %% [markdown]
-# Most segments are asked for in step 1. Adam's running averages stay, so step 2 asks for a few more (E6, E8). What makes up the gap?
+# Most segments are asked for in step 1 (E6, E8). What makes up the gap?
 
 
 # %% folded=true tags=["nbval-check-output"]
@@ -792,12 +711,222 @@ in_use = {f"{s:,} tokens": where_it_is(each) for s, each in levels.items()}
 (pd.DataFrame(in_use) // 2**20).map("{:,}".format)
 
 # %% [markdown]
-# Free bytes: holes in segments that are in use, and whole segments that wait for a request. So a device needs more than the live peak.
+# Holes in segments that are in use, and whole segments that wait for a request. A device needs more than the live peak.
+
+# %% [markdown]
+# ## Out of memory
+#
+# Llama-3.1-8B on four A100s of 40 GB. Each holds a quarter of the weights and gathers others as needed (FSDP, unit 10). Each batch is 4 sequences of 2,048 tokens; every other layer is checkpointed: it keeps its input only (unit 05). The loss of step 1 fails (single numbers from ccl-bench, which has no licence):
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: the error in numbers, and what is allocated, bytes
+oom = {row["quantity"]: row["bytes"] for row in recorded_rows("llama8b_oom_numbers")}
+pd.Series(oom).map("{:,}".format).to_frame("bytes")
+
+# %% [markdown]
+# **Guess first.** Which tensor is requested? Each token has 128,256 logits: of how many bytes each?
+
+# %%
+predict("u04-requested", None, "bytes a number")
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: bytes of the request for each number
+compare("u04-requested", "bytes a number", measured=oom["requested"] / (4 * 2048 * 128_256))
+
+# %% [markdown]
+# So it is fp32: the log-softmax, beside the logits. 0.17 GB are missing.
+
+# %% Which fix is enough? [markdown] exercise="u04-oom" points=2 minutes=11 difficulty=3 importance=5
+# **Write** `left_free`: bytes still free after the failed request, with each of four fixes; negative if it fails again. A quarter of the points each.
+#
+# | key | the fix |
+# |---|---|
+# | `"expandable"` | expandable segments: what is reserved but not allocated serves requests, too (otherwise it does not) |
+# | `"half_batch"` | half the sequences: all but both kinds of weights is halved, and so is the request |
+# | `"checkpoint_all"` | all layers are checkpointed; their inputs have one size |
+# | `"chunked_loss"` | the loss in `"num_chunks"` chunks: fp32 logits and request are one chunk's |
+#
+# - `error`: `"requested"`, `"free"` (on the device), `"reserved"` and `"allocated"`.
+# - `live`, what is allocated: this device's `"weights"`; `"gathered weights"`; `"layer inputs"` of all checkpointed layers; `"layers"`, what all others keep; `"bf16 logits"`, `"fp32 logits"`, `"others"`.
+# - `run`: `"num_layers"`, `"num_checkpointed"`, `"num_chunks"`, `"step"`. The error is of step 1. From step 2 on AdamW's two running averages are there too, each as large as `"weights"`.
+#
+# *By hand:* the next cell's numbers → **10**, **142**, **40**, **110** in step 1 and **−70**, **62**, **−40**, **30** in step 2.
+
+
+# %% solution="u04-oom"
+def left_free(error: dict[str, int], live: dict[str, int], run: dict[str, int]) -> dict[str, int]:
+    """Bytes free after a request that failed, under each of four fixes."""
+    ### BEGIN SOLUTION
+    averages = 0 if run["step"] == 1 else 2 * live["weights"]
+    free, request = error["free"] - averages, error["requested"]
+    with_tokens = sum(live.values()) - live["weights"] - live["gathered weights"]
+    one_input = live["layer inputs"] // run["num_checkpointed"]
+    new_inputs = (run["num_layers"] - run["num_checkpointed"]) * one_input
+    chunk = live["fp32 logits"] // run["num_chunks"]
+    return {
+        "expandable": free + error["reserved"] - error["allocated"] - request,
+        "half_batch": free + with_tokens // 2 - request // 2,
+        "checkpoint_all": free + live["layers"] - new_inputs - request,
+        "chunked_loss": free + live["fp32 logits"] - chunk - request // run["num_chunks"],
+    }
+    ### END SOLUTION
+
+
+# %%
+small_error = {"requested": 80, "free": 70, "reserved": 300, "allocated": 280}
+small_live = {"weights": 40, "gathered weights": 16, "layer inputs": 20, "layers": 90}
+small_live |= {"bf16 logits": 30, "fp32 logits": 80, "others": 4}
+small_run = {"num_layers": 6, "num_checkpointed": 2, "num_chunks": 4, "step": 1}
+try_it(left_free, small_error, small_live, small_run)
+try_it(left_free, small_error, small_live, small_run | {"step": 2})
+
+# %% check="u04-oom"
+# Errors of many models: layers checkpointed, some, all but one or all; the first step and later ones.
+
+# %% [markdown]
+# <details><summary>Hint: only the checkpointed layers are wrong</summary>
+#
+# How many layers are newly checkpointed, and what does each of them still keep?
+# </details>
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: GB left after the recorded request, in steps 1 and 2
+left_of, of = answer("u04-oom", left_free), lambda name: oom[f"allocated: {name}"]
+in_layers = ("linear outputs", "products and residuals", "feed-forward silu", "norms")
+last_norm = of("norms") // 33  # two in each of 16 layers, and the last
+rotated = of("attention: rotary + repeated kv + output")
+recorded_live = {
+    "weights": of("sharded weights and FSDP buffers"),
+    "gathered weights": of("FSDP all-gathered weights"),
+    "layer inputs": of("checkpointed layer inputs and residuals"),
+    "layers": sum(map(of, in_layers)) + rotated - last_norm,
+    "bf16 logits": of("logits in bf16"),
+    "fp32 logits": of("loss: logits in fp32"),
+    "others": last_norm + of("embedding") + of("batch"),
+}
+recorded_error = {name: oom[name] for name in ("requested", "reserved", "allocated")}
+recorded_error["free"] = oom["free on the device"]
+recorded_run = {"num_layers": 32, "num_checkpointed": 16, "num_chunks": 8}
+left_in = {
+    f"step {n}": left_of(recorded_error, recorded_live, recorded_run | {"step": n}) for n in (1, 2)
+}
+(pd.DataFrame(left_in) / 1e9).round(2)
+
+# %% [markdown]
+# In step 1 every fix is enough. In step 2 the averages take 8 GB, and only fewer tokens or more checkpoints are.
 
 # %% [markdown]
 # ## Extras
 #
 # Bonus points.
+
+# %% [markdown]
+# ### Place the peak
+#
+# Three moments compete: the loss, the end of the backward pass, the optimizer's step. For the second, know that a tied matrix is used twice, so its gradient is the sum of two parts:
+#
+# ![The part from the head lives through the backward pass. When the part from the embedding is there, their sum is made beside both.](tied.svg)
+
+# %% Three candidates for the peak [markdown] exercise="u04-peak" points=3 minutes=17 difficulty=4 importance=5 extra=true
+# **Write** `peaks`: bytes live at three moments of step 2, in fp32 with AdamW. The model is a Llama with `num_params` parameters, $N$. Weights and running averages, $12N$ bytes, are always there. Each key is worth a third of the points.
+#
+# | key | at this moment | in addition |
+# |---|---|---|
+# | `"loss"` | the gradient of the logits has just been made | everything kept: `kept_bytes`; the gradient of the log-softmax; the gradient of the logits, made from it. The logits are gone, and no parameter has a gradient yet |
+# | `"backward"` | the embedding's gradient, the last of all, is complete | the gradients of all parameters, and what this last one was made from. No activations are left |
+# | `"step"` | the optimizer's temporaries peak | the gradients of all parameters, and `temporary_bytes` |
+#
+# Shapes: logits and both their gradients (`num_tokens`, `model.vocab_size`); hidden states and their gradient (`num_tokens`, `model.hidden_size`); the embedding (`model.vocab_size`, `model.hidden_size`). The embedding's gradient is made from the two parts in the drawing if `model.is_tied`, otherwise from the hidden states' gradient. Leave out single numbers such as the loss.
+#
+# *By hand:* `tiny_llama` ($h = 4$, $v = 5$, tied), 132 parameters, 488 bytes kept, 2 tokens, 160 temporary bytes → **2,152**, **2,272**, **2,272**. Untied, with 152 parameters, `"backward"` is **2,464**.
+
+
+# %% solution="u04-peak"
+def peaks(
+    model: ModelConfig, num_params: int, kept_bytes: int, num_tokens: int, temporary_bytes: int
+) -> dict[str, int]:
+    """Bytes live at three moments of a step: "loss", "backward" and "step"."""
+    ### BEGIN SOLUTION
+    logits_bytes = 4 * num_tokens * model.vocab_size
+    hidden_bytes = 4 * num_tokens * model.hidden_size
+    matrix_bytes = 4 * model.vocab_size * model.hidden_size
+    without_gradients, with_gradients = 12 * num_params, 16 * num_params
+    # tied: two parts and their sum, one of which is the gradient that stays
+    beside_gradients = 2 * matrix_bytes if model.is_tied else hidden_bytes
+    return {
+        "loss": without_gradients + kept_bytes + logits_bytes + logits_bytes,
+        "backward": with_gradients + beside_gradients,
+        "step": with_gradients + temporary_bytes,
+    }
+    ### END SOLUTION
+
+
+# %%
+tiny_llama = ModelConfig(
+    num_layers=1, hidden_size=4, num_heads=1, ffn_size=3, vocab_size=5, is_tied=True
+)
+try_it(peaks, tiny_llama, 132, 488, 2, 160)
+
+# %% check="u04-peak"
+# Real training: tied and untied; keys shared or not; one sequence and two; three ways of AdamW.
+
+# %% [markdown]
+# <details><summary>Hint: only the loss is wrong</summary>
+#
+# Logits, log-softmax, and the gradient of each: which of the four exist at this moment, and which of them is in `kept_bytes` already?
+# </details>
+#
+# <details><summary>Hint: only the backward pass is wrong</summary>
+#
+# Which of the three bars of the drawing is one of the $4N$ bytes of gradients, and what else is live?
+# </details>
+
+# %% [markdown]
+# **Your function beside the Llama.** Three candidates at three lengths, and the peak of the trace, in GiB:
+
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: three candidates and the peak, GiB (single numbers left out)
+def without_single_numbers(trace):
+    return replace(trace, storages=tuple(each for each in trace.storages if each.shape))
+
+
+clean = {s: without_single_numbers(trace) for s, trace in traces.items()}
+measured = {s: trace.peak_bytes_of(2) for s, trace in clean.items()}
+end_of_forward = clean[4096].phases[3].stop - 1  # of step 2
+kept_for_token = clean[4096].live_at(end_of_forward)["activations"] // 4096
+in_loop = temporary_bytes(sizes, "for-loop")
+peaks_of = answer("u04-peak", peaks)
+
+
+def candidates(seq_len):
+    kept = kept_for_token * seq_len
+    return peaks_of(preset("Llama-3.2-1B"), num_params, kept, seq_len, in_loop)
+
+
+table = pd.DataFrame({f"{s:,} tokens": candidates(s) for s in traces})
+table.loc["measured peak"] = [*measured.values()]
+(table / 2**30).round(2)
+
+# %% folded=true
+# Figure: the peak over the length
+flat = candidates(0)["backward"] - candidates(0)["loss"]
+slope = candidates(1)["loss"] - candidates(0)["loss"]
+bend = flat // slope
+clean |= {s: without_single_numbers(trace_llama(s, num_steps=2)) for s in (1536, 3072)}
+lengths = sorted([*clean, bend])
+computed_and_measured(
+    lengths,
+    computed=[max(candidates(s).values()) / 2**30 for s in lengths],
+    measured=[clean[s].peak_bytes_of(2) / 2**30 if s in clean else None for s in lengths],
+    size_label="tokens of the sequence",
+    unit="peak in GiB",
+    is_log=False,
+    message=f"Flat up to {bend:,} tokens, then {slope / 2**20:.1f} MiB a token.",
+)
+
+# %% [markdown]
+# They agree to the byte. Below the bend the state sets the peak; above it the loss does.
 
 # %% [markdown]
 # ### Build the allocator
@@ -828,9 +957,7 @@ pd.DataFrame([after_small, allocator.levels], index=after).map("{:,}".format)
 # 5. If at least 512 B (small pool) or *more than* 1 MiB (large pool) of the block would be left over, split them off as a free block behind; otherwise the block is handed out whole.
 # 6. A freed block is joined with its free neighbors in the same segment, before and behind.
 #
-# The next cell gives you helpers.
-#
-# A **script** is a list of integers: a positive n requests n bytes, `-n` frees the n-th block requested. Scripts of small blocks, of large ones, and of both: a third of the points each. The check counts requests up to the first that breaks a rule.
+# A **script** is a list of integers: a positive n requests n bytes, `-n` frees the n-th block requested. Scripts of small blocks, of large ones, and of both: a third of the points each. Requests count up to the first that breaks a rule.
 #
 # *By hand:* `[1, 1, 1, -2, 600, 400]` → addresses **0, 512, 1024, 1536, 512**, and **2,097,152** bytes reserved: 600 bytes do not fit into the hole of the second block, 400 do.
 
@@ -923,7 +1050,7 @@ try_it(played, Allocator, [1, 1, 1, -2, 600, 400])
 # %% [markdown]
 # <details><summary>Hint: a script goes wrong in the middle and I cannot see why</summary>
 #
-# Copy it from the verdict: `played(Allocator, [...], "downwards")`. If it says "got 5", draw the segments up to the sixth request: which rule acts there?
+# Play it: `played(Allocator, [...], "downwards")`. If the verdict says "got 5", which rule acts at the sixth request?
 # </details>
 
 # %% [markdown]
@@ -956,33 +1083,7 @@ def outcome(device_gib):
 pd.DataFrame({"four steps": {f"{gib} GiB": outcome(gib) for gib in (20.5, 21.0, 21.6, 21.7)}})
 
 # %% [markdown]
-# Wholly free segments go back before the allocator gives up, so `empty_cache()` rarely helps. Holes in segments that are in use cannot go back, and on a tight device they grow: **fragmentation**. (PyTorch's `expandable_segments` cures much of it.)
-
-# %% Fragment the memory [markdown] exercise="u04-fragment" points=1 minutes=8 difficulty=2 importance=2 extra=true
-# **Write** `fragment`: a script of at most 1,000 requests for a device of `device_bytes`, a multiple of 20 MiB, from 40 to 1,000 MiB. Every request is served. In the end at least half of the device is free. And yet a request for a quarter of the device would fail, although the allocator first gives back all segments that are wholly free. All or nothing.
-#
-# *By hand:* on 40 MiB, 20 MiB in use and 40 MiB reserved, and yet 10 MiB more do not fit.
-
-
-# %% solution="u04-fragment"
-def fragment(device_bytes: int) -> list[int]:
-    """Requests that leave half of a device free and useless."""
-    ### BEGIN SOLUTION
-    num_pairs = device_bytes // (4 * MIB)
-    fill = [2 * MIB] * (2 * num_pairs)
-    return fill + [-(2 * pair + 1) for pair in range(num_pairs)]
-    ### END SOLUTION
-
-
-# %%
-def left_on_a_device(device_bytes):
-    return CachingAllocator(device_bytes).play_script(fragment(device_bytes))[-1]._asdict()
-
-
-try_it(left_on_a_device, 40 * MIB)
-
-# %% check="u04-fragment"
-# Devices of 40 MiB to 1,000 MiB: played; the free share; the last request.
+# Wholly free segments go back before the allocator gives up, so `empty_cache()` rarely helps. Holes cannot go back, and on a tight device they grow: **fragmentation**. (`expandable_segments` cure much of it.)
 
 # %% [markdown]
 # ### What the machine says
@@ -1024,49 +1125,12 @@ compare("u04-process", "MiB", measured=growths[0].kept_bytes / 2**20)
 pd.DataFrame(in_mib)
 
 # %% [markdown]
-# The first step leaves more than the trace sees; the third asks the system for less: memory that PyTorch frees may stay with the process for reuse.
-
-# %% [markdown]
-# ### A published picture
-#
-# Lecture E's picture comes from the *Ultra-Scale Playbook*: a 1B Llama in fp32, with a peak of 59.49 GiB. Yours was 31.00 at 4,096 tokens. One suspect is unfused attention, which stores every score: 32 heads of $4096 \cdot 4096$ in each of 16 layers.
-#
-# **Guess first.** How many GiB at the peak of step 2 with the scores in memory?
-
-# %%
-predict("u04-written-out", None, "GiB")
-
-# %% folded=true tags=["nbval-check-output"]
-# Measured: step 2 with unfused attention
-written_out = trace_llama(4096, num_steps=2, kernels=Kernels(is_attention_fused=False))
-scores_bytes = 16 * 32 * 4096**2 * 4
-compare(
-    "u04-written-out",
-    "GiB",
-    computed=(traces[4096].peak_bytes_of(2) + scores_bytes) / 2**30,
-    measured=written_out.peak_bytes / 2**30,
-)
-
-# %% folded=true tags=["nbval-check-output"]
-# Table: this trace and the published run, GiB at the peak
-published = {"parameters": 4.60, "optimizer_states": 9.21, "activations": 45.62, "all": 59.49}
-ours = written_out.live_at(written_out.peak_at) | {"all": written_out.peak_bytes}
-rows = {"traced": {name: num_bytes / 2**30 for name, num_bytes in ours.items()}}
-table = pd.DataFrame(rows | {"published": published}).reindex([*ours])
-table.rename(lambda name: name.replace("_", " ")).map("{:.2f}".format).replace("nan", "–")
-
-# %% [markdown]
-# *Computed and traced* differ by 0.74 GiB: unfused, keys and values are stored once for each of 32 query heads instead of 8. *Traced and published*: weights and optimizer states agree, activations within one percent. But ours also has 3.9 GiB of temporaries: the two gradients of the loss. Perhaps the published run fused its loss.
-#
-# <details><summary>From the slides: one sequence, shooting above 50 GB</summary>
-#
-# The Playbook states neither batch nor length; our trace makes "one sequence" plausible (E8). The axis says GB, but the numbers are GiB: 59.49 GiB is 63.9 GB.
-# </details>
+# The first step leaves more than the trace sees; the third asks for less: what PyTorch frees may stay with the process.
 
 # %% [markdown]
 # ### Read a snapshot
 #
-# A GPU's allocator can record itself: a **snapshot**, for `pytorch.org/memory_viz`. Without a GPU, the course's allocator writes one, in the same format.
+# A GPU's allocator records **snapshots**, for `pytorch.org/memory_viz`. Without a GPU, the course's allocator writes one in the same format.
 
 # %% folded=true tags=["demonstration", "nbval-ignore-output"]
 # Measured: two steps of a small Llama, written to snapshot.pickle
@@ -1174,12 +1238,12 @@ try_it(read_file, str(file))
 # | moment, in fp32 | bytes |
 # |---|---|
 # | before the first step, and before later ones | $4N$, $12N$ |
-# | end of backward | $16N$, and two more embeddings if tied |
-# | inside AdamW's step, largest tensor of $E$ numbers | $16N + 8E$ (loop), $20N$ (foreach), $16N$ (fused) |
+# | end of backward | $16N$ |
+# | inside AdamW's step | $20N$ (foreach), $16N$ (fused) |
 # | start of backward, at the loss | $12N$ + all that is kept + $8\,sbv$ |
-# | evaluation that keeps its graphs | what one batch saves, times batches |
+# | a fix for one of two humps | saves their difference at most |
 #
-# **Your plan** adds up 177 GB, as if everything were there at once. You know better: 169 GB at the loss, 112 GB between steps. Unit 05 shrinks the activations; units 09 and 10 spread the state over devices.
+# **Your plan** adds up 177 GB. You know better: 169 GB at the loss, 112 GB between steps. Unit 05 shrinks the activations; units 09 and 10 spread the state over devices.
 #
 # *Further reading:* PyTorch's *Understanding CUDA Memory Usage* (15 minutes) and Shi and DeVito 2023, *Understanding GPU Memory* (30 minutes): snapshots of a real device, and a fourth leak.
 

@@ -52,7 +52,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from autograder import answer, check, compare, plan, predict, progress
-from course_utils.configs import Kernels, preset
+from course_utils.configs import Kernels, device, preset
 from course_utils.instruments import (
     TwoLevelMemory,
     count_bytes,
@@ -63,9 +63,10 @@ from course_utils.instruments import (
     time_call,
 )
 from course_utils.instruments.triton_attention import INSTALL, compare_kernel, is_installed, tl
+from course_utils.records.traces import recorded_rows
 from course_utils.reference import Block
 from course_utils.reference.tiled_attention import flash_forward as flash_forward_queries_outer
-from course_utils.reference.tiled_attention import materialised_forward
+from course_utils.reference.tiled_attention import flash_forward_keys_outer, materialised_forward
 from course_utils.reference.tiled_forward import tiled_forward
 from course_utils.show import (
     Choice,
@@ -128,8 +129,16 @@ for name, each in measures.items():
     print(f"{name:15}fused / materialised = {each['fused'] / each['materialised']:.3f}")
 compare("u06-clock", "times faster", measured=seconds["materialised"] / seconds["fused"])
 
+# %% folded=true tags=["nbval-check-output"]
+# Table: recorded on a GPU, forward, ms (RTX PRO 6000 Blackwell, by duoan, MIT licence)
+on_gpu = pd.DataFrame(recorded_rows("flash_vs_eager")).query(
+    "device.str.startswith('RTX') and dtype == 'bf16' and head_dim == 64 and `pass` == 'fwd'"
+)
+by_length = on_gpu.pivot(index="implementation", columns="seq", values="seconds") * 1000
+by_length.loc[["PyTorch eager", "PyTorch compile", "Triton flash", "SDPA"]].round(3)
+
 # %% [markdown]
-# Forward and backward together, the fused kernel takes a sixth *more* FLOPs, and a fraction of the time. Neither count predicts the clock.
+# The fused kernel takes a sixth *more* FLOPs (the backward pass makes scores again), and a fraction of the time; on a GPU it is 3 times faster for 1,024 tokens, and 37 times for 65,536. Neither count predicts the clock.
 #
 # ## Two memories
 #
@@ -269,7 +278,7 @@ for attempt in (lambda: x + 1, lambda: tile + torch.ones(2, 4), lambda: machine.
         print(f"{type(error).__name__}: {error}")
 
 # %% [markdown]
-# **Guess first.** $n = 48$ queries, $m = 128$ keys, $d = 8$. Queries, keys, values, result and log-sum-exp have 2,864 numbers in all. Fast memory holds a few tiles, never all keys. With tiles of 16 queries and 16 keys, and queries or keys in the outer loop, how many numbers does the better order load and store?
+# **Guess first.** $n = 48$ queries, $m = 128$ keys, $d = 8$. Queries, keys, values, result and log-sum-exp have 2,864 numbers in all. Fast memory holds a few tiles, never all keys. With tiles of 16 queries and 16 keys and queries in the outer loop, how many numbers are loaded and stored?
 
 # %%
 predict("u06-moved", None, "numbers")
@@ -284,7 +293,7 @@ predict("u06-moved", None, "numbers")
 # | `ordinary` | whole tiles |
 # | `extreme` | scores beyond 1,000 or all far below zero |
 # | `ragged` | block sizes that do not divide $n$ or $m$ |
-# | `traffic` | no more numbers loaded and stored than the better order of the two loops needs; also for one query and many keys in a tile |
+# | `traffic` | no more numbers loaded and stored than with queries in the outer loop, as in FlashAttention-2: `q`, `out` and `lse` move once, keys and values once for each tile of queries |
 #
 # Useful: `machine.full(shape, value)` makes a tile without loading, `machine.load(k[j : j + block_k]).mT` is one transposed, and torch's functions work on tiles. Branch on sizes only, never on tensor values.
 #
@@ -373,6 +382,43 @@ explorer(
 # The 48 · 128 scores are never in memory all at once. That is what "linear in $s$" means (B5): **capacity** is linear. Is traffic linear too?
 
 # %% [markdown]
+# ## Extras, early: your kernel in Triton
+#
+# Real kernels are written in **Triton**, Python for one tile that is compiled for a GPU. Every *program* makes one tile of queries. An array is a pointer to its first number, and a tile is loaded from many places at once:
+#
+# ```python
+# rows = tl.program_id(0) * block_q + tl.arange(0, block_q)
+# places = rows[:, None] * head_dim + tl.arange(0, head_dim)
+# queries = tl.load(q + places, mask=rows[:, None] < num_queries, other=0.0)
+# ```
+#
+# Only the mask knows where an array ends: without one, `tl.store` overwrites whatever lies behind it. Triton's interpreter runs kernels on the CPU, so you can try one here.
+#
+# **Write** your forward pass for one tile of queries (no points, as Triton needs Linux and 1 GB). Arrays are fp32 or fp16, but `lse` is fp32. Useful: `tl.dot`, `tl.trans`, `tl.max(scores, 1)`, `tl.sum`, `tl.where`, `tl.full((block_q,), value, tl.float32)`. `tl.dot` takes factors of one format and sums in fp32. (In bf16 the interpreter gives wrong numbers and no error.)
+
+
+# %%
+def flash_kernel(
+    q,
+    k,
+    v,
+    out,
+    lse,
+    num_queries,
+    num_keys,
+    scale,
+    head_dim: tl.constexpr,
+    block_q: tl.constexpr,
+    block_k: tl.constexpr,
+):
+    raise NotImplementedError
+
+
+# %% folded=true tags=["demonstration", "nbval-ignore-output"]
+# Compared: your kernel and your program on the machine, if Triton is installed
+print(*compare_kernel(flash_kernel, forward_of) if is_installed() else [INSTALL], sep="\n")
+
+# %% [markdown]
 # ## What moves
 #
 # **Guess first.** Tiles twice as tall, $b_q = 32$, move less. By which factor does traffic change if they are twice as *wide*, $b_k = 32$?
@@ -381,13 +427,14 @@ explorer(
 predict("u06-wider", None, "times")
 
 # %% [markdown]
-# **Check your guess** against the machine: 256 queries and keys, $d = 16$. The program with its scores in memory has three kernels: scores, softmax, result.
+# **Check your guess** against the machine: 256 queries and keys, $d = 16$. The program with its scores in memory has three kernels: scores, softmax, result. With **keys** in the outer loop (FlashAttention-1), results go to and fro.
 
 # %% folded=true tags=["nbval-check-output"]
-# Measured: two programs on the machine
+# Measured: three programs on the machine
 PROGRAMS = {
     "materialised": (materialised_forward, "q k v scores weights out"),
     "flash": (flash_forward_queries_outer, "q k v out lse"),
+    "flash, keys outside": (flash_forward_keys_outer, "q k v out lse"),
 }
 
 
@@ -401,14 +448,14 @@ def measured_traffic(name, n, d, block_q, block_k):
     return machine.traffic_elements
 
 
-tiles = [(16, 16), (32, 16), (16, 32), (64, 16), (128, 16)]
+tiles = [(16, 16), (32, 16), (16, 32), (64, 16), (16, 64)]
 names = [f"{block_q} × {block_k}" for block_q, block_k in tiles]
 moved = [{name: measured_traffic(name, 256, 16, *tile) for name in PROGRAMS} for tile in tiles]
 display(pd.DataFrame(moved, names).rename_axis("tile").map("{:,}".format))
 compare("u06-wider", "times", measured=moved[2]["flash"] / moved[0]["flash"])
 
 # %% [markdown]
-# Width changes nothing: each tile of queries reads every key once, in narrow tiles or in wide ones. Taller tiles move less, until they no longer fit in fast memory.
+# With queries outside width changes nothing: each tile of queries reads every key once. Taller tiles move less, until they no longer fit. With keys outside it is the other way round, and each tile of keys loads and stores all results besides. So queries outside moves less if $b_q$ is more than about $\frac{2}{3} b_k$, and its tiles of queries run in parallel without sharing results.
 #
 # Now longer sequences:
 
@@ -416,7 +463,9 @@ compare("u06-wider", "times", measured=moved[2]["flash"] / moved[0]["flash"])
 # Measured: one head in 16 bits, tiles of 128 queries, d = 64
 rows = {}
 for n in (1024, 4096, 16384):
-    three, flash = (2 * measured_traffic(name, n, 64, 128, 2048) for name in PROGRAMS)
+    three, flash = (
+        2 * measured_traffic(name, n, 64, 128, 2048) for name in ("materialised", "flash")
+    )
     rows[f"{n:,}"] = {
         "materialised, MB": three / 1e6,
         "flash, MB": flash / 1e6,
@@ -428,6 +477,110 @@ pd.DataFrame(rows).T.rename_axis("tokens").round(1)
 
 # %% [markdown]
 # **Both are quadratic.** Sixteen times the tokens, 230 to 250 times the traffic: every tile of queries reads all keys. The gain is a constant near $1 + 2 b_q / d$ (an extra), here 5, and the intensity rises from 26 to 127 FLOP/B. (The first section counted every array once, however often keys are read: hence 510 FLOP/B.)
+
+# %% [markdown]
+# ## The cache between
+#
+# 127 FLOP/B: with the 3.35 TB/s of an H100, attention in tiles of 128 queries would reach 127 · 3.35 = 426 TFLOP/s, 43% of the peak.
+#
+# **Guess first.** What did FlashAttention-3 reach there, with 16,384 tokens, 32 heads and $d = 128$?
+
+# %%
+predict("u06-real-rate", None, "TFLOP/s")
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: recorded by NVIDIA's aiconfigurator, Apache-2.0 (FLOPs of a causal mask counted half)
+rates = pd.DataFrame(recorded_rows("attention_prefill_rates"))
+rates = rates.query("head_dim == 128 and batch == 1 and kv_heads == 32").set_index(
+    ["device", "seq"]
+)
+H100_RATE, A100_RATE = "H100 80GB HBM3", "A100-SXM4-80GB"
+best = rates.loc[(H100_RATE, 16384), "flops_per_second"]
+compare("u06-real-rate", "TFLOP/s", measured=best / 1e12)
+
+# %% [markdown]
+# Above the bound: not every load reads device memory. Before it lies an **L2 cache**, 50 MB on an H100, that all multiprocessors share. Tiles go out head by head, one to each multiprocessor. Those of a head run side by side and read the same keys and values: from device memory once, if the cache holds them.
+
+# %% Attention with a cache [markdown] exercise="u06-l2" points=2 minutes=10 difficulty=3 importance=4
+# **Write** `attention_bounds`: bytes to and from device memory, of all heads, and the most FLOP/s. A quarter of the points each.
+#
+# | key | what |
+# |---|---|
+# | `"dram_bytes"` | without a cache: every query head moves queries and result once, and keys and values once for each tile of queries |
+# | `"l2_bytes"` | with a cache: keys and values once for each key-value head, if those of all heads in flight fit into it; otherwise as without |
+# | `"dram_rate"`, `"l2_rate"` | FLOPs over time with either; products or bytes take the time, whichever take longer |
+#
+# - `shape`: `"batch"` sequences of `"seq"` tokens, each with `"heads"` query heads of `"head_dim"` numbers; neighbors share `"kv_heads"` keys and values. 2 bytes a number, no mask (4 FLOPs per pair and number of a head), no log-sum-exp.
+# - `gpu`: `"peak"` in FLOP/s, `"bandwidth"` in B/s, `"l2_bytes"`, and `"processors"`: so many tiles are in flight, the first ones, head by head.
+#
+# *By hand:* the next cell's case: 2 tiles a head, so 3 processors work on 2 query heads, of 1 key-value head: 64 bytes fit → **768** and **384** bytes, **5.33** and **10** FLOP/s.
+
+
+# %% solution="u06-l2"
+def attention_bounds(shape: dict[str, int], block_q: int, gpu: dict[str, int]) -> dict[str, float]:
+    """Bytes and highest FLOP/s, with an L2 cache and without."""
+    ### BEGIN SOLUTION
+    heads = shape["batch"] * shape["heads"]
+    group = shape["heads"] // shape["kv_heads"]
+    array_bytes = 2 * shape["seq"] * shape["head_dim"]  # of one head
+    tiles = -(-shape["seq"] // block_q)
+    own = 2 * heads * array_bytes
+    dram = own + 2 * heads * tiles * array_bytes
+    heads_in_flight = min(heads, -(-gpu["processors"] // tiles))
+    kv_in_flight = -(-heads_in_flight // group)
+    is_cached = 2 * kv_in_flight * array_bytes <= gpu["l2_bytes"]
+    cached = own + 2 * (heads // group) * array_bytes if is_cached else dram
+    flops = 4 * heads * shape["seq"] ** 2 * shape["head_dim"]
+
+    def rate(num_bytes):
+        return flops / max(flops / gpu["peak"], num_bytes / gpu["bandwidth"])
+
+    return {
+        "dram_bytes": dram,
+        "l2_bytes": cached,
+        "dram_rate": rate(dram),
+        "l2_rate": rate(cached),
+    }
+    ### END SOLUTION
+
+
+# %%
+small_shape = {"batch": 1, "heads": 4, "kv_heads": 2, "seq": 8, "head_dim": 2}
+small_gpu = {"peak": 10, "bandwidth": 2, "l2_bytes": 64, "processors": 3}
+try_it(attention_bounds, small_shape, 4, small_gpu)
+
+# %% check="u06-l2"
+# Recorded shapes and made-up ones: shared keys, ragged tiles, caches that just hold or just do not.
+
+# %% [markdown]
+# <details><summary>Hint: only the cache is wrong</summary>
+#
+# How many query heads have a tile among the first ones? How many key-value heads do these share?
+# </details>
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: both bounds beside the recorded rates, TFLOP/s (white papers: 108 and 132 processors)
+bounds_of = answer("u06-l2", attention_bounds)
+gpus = {A100_RATE: ("A100-80", 40, 108), H100_RATE: ("H100-SXM", 50, 132)}
+
+
+def beside_recorded(name, seq):
+    sheet, mb, processors = gpus[name]
+    gpu = {"peak": device(sheet).dense_flops_per_second("bf16"), "l2_bytes": mb * 10**6}
+    gpu |= {"bandwidth": device(sheet).bandwidth_bytes_per_second, "processors": processors}
+    shape = {"batch": 1, "heads": 32, "kv_heads": 32, "seq": seq, "head_dim": 128}
+    bounds = bounds_of(shape, 128, gpu)
+    row = {"without cache": bounds["dram_rate"], "with L2": bounds["l2_rate"]}
+    row["recorded"] = rates.loc[(name, seq), "flops_per_second"]
+    tera = {key: value / 1e12 for key, value in row.items()}
+    return tera | {"recorded / with L2": row["recorded"] / row["with L2"]}
+
+
+cases = {(name[:4], seq): (name, seq) for name in gpus for seq in (512, 2048, 8192, 16384)}
+pd.DataFrame({key: beside_recorded(*case) for key, case in cases.items()}).T.round(2)
+
+# %% [markdown]
+# With the cache products bind, and hardly ever bandwidth. (The A100 reaches neither bound: it could not have told us.) The rest has other causes: exponentials, maxima and sums are no products, and a short sequence streams few keys past a tile of queries, so that much of its time goes into beginning and ending.
 
 # %% [markdown]
 # ## Tiles above the diagonal
@@ -611,42 +764,6 @@ rows = {name: [kept_gb(n, is_fused) for n in lengths] for name, is_fused in colu
 pd.DataFrame(rows, [f"{n:,}" for n in lengths]).rename_axis("tokens").round(1)
 
 # %% [markdown]
-# ## What the clock says
-#
-# The FlashAttention paper reports the gigabytes that its first kernel moved, and milliseconds: GPT-2 medium, 1,024 tokens, 64 sequences of 16 heads with $d = 64$, forward and backward on an A100 of 1.555 TB/s. Traffic fell 9.2 times. And time?
-
-# %% folded=true tags=["nbval-check-output"]
-# Table: published gigabytes and milliseconds (Dao et al. 2022, figure 2)
-published_gb, published_ms = {"standard": 40.3, "flash": 4.4}, {"standard": 41.7, "flash": 7.3}
-product = 2 * 1024 * 1024 * 64 * 64 * 16  # FLOPs of one matrix product, all heads
-counted_flops = {"standard": 6 * product, "flash": 7 * product}
-paper = {
-    "traffic, GB": published_gb,
-    "traffic alone at 1.555 TB/s, ms": {name: gb / 1.555 for name, gb in published_gb.items()},
-    "FLOPs alone at 312 TFLOP/s, ms": {name: n / 312e9 for name, n in counted_flops.items()},
-    "measured time, ms": published_ms,
-}
-pd.DataFrame(paper).T.round(1)
-
-# %% [markdown]
-# Time fell 5.7 times, less than traffic. Neither program is as fast as its traffic alone would allow.
-
-# %% Why is it faster? [markdown] exercise="u06-why-faster" points=2 minutes=7 difficulty=3 importance=5
-# **Write** three or four sentences:
-#
-# - Flash attention takes more FLOPs than attention with its scores in memory, and less time. Why? Use both intensities at 16,384 tokens (*What moves*) and the ridge of an A100 with 80 GB, 153 FLOP/B.
-# - The paper: how many of each program's milliseconds are traffic, at full bandwidth? What does that say about why time fell less than traffic?
-
-# %% [markdown] text_answer="u06-why-faster"
-# <!-- BEGIN SOLUTION -->
-# Attention with its scores in memory has about 26 FLOP for each byte that moves, far below the 153 at which an A100 computes as fast as it reads. So bandwidth sets its time, and its arithmetic units wait. Flash attention with tiles of 128 queries has about 127, near the ridge: it moves a fifth. Its sixth more FLOPs, for scores recomputed in the backward pass, are done by units that had nothing to do.
-#
-# At full bandwidth, traffic is 26 of the standard program's 41.7 ms, and 2.8 of flash attention's 7.3. The rest fell only from 16 to 4.5 ms, and is now the larger part. So time fell less than traffic, and still less traffic would gain little.
-#
-# *Rubric:* half a point for bandwidth as what bound the first program, with intensity and ridge as numbers; half for "arithmetic waits, so FLOPs that run again cost little"; half for 26 of 41.7 and 2.8 of 7.3 ms; half for a rest that fell less, or is now most of the time.
-# <!-- END SOLUTION -->
-
-# %% [markdown]
 # ## Extras
 #
 # Bonus points, in any order.
@@ -698,6 +815,42 @@ try_it(attention_traffic, 2, 3, 1, 1, 2)
 #
 # How many tiles cover 5 queries two at a time? Which arrays move once per *tile*, and how long are they?
 # </details>
+
+# %% [markdown]
+# ### What the clock said in 2022
+#
+# The FlashAttention paper reports the gigabytes that its first kernel moved, and milliseconds: GPT-2 medium, 1,024 tokens, 64 sequences of 16 heads with $d = 64$, forward and backward on an A100 of 1.555 TB/s. Traffic fell 9.2 times. And time?
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: published gigabytes and milliseconds (Dao et al. 2022, figure 2)
+published_gb, published_ms = {"standard": 40.3, "flash": 4.4}, {"standard": 41.7, "flash": 7.3}
+product = 2 * 1024 * 1024 * 64 * 64 * 16  # FLOPs of one matrix product, all heads
+counted_flops = {"standard": 6 * product, "flash": 7 * product}
+paper = {
+    "traffic, GB": published_gb,
+    "traffic alone at 1.555 TB/s, ms": {name: gb / 1.555 for name, gb in published_gb.items()},
+    "FLOPs alone at 312 TFLOP/s, ms": {name: n / 312e9 for name, n in counted_flops.items()},
+    "measured time, ms": published_ms,
+}
+pd.DataFrame(paper).T.round(1)
+
+# %% [markdown]
+# Time fell 5.7 times, less than traffic. Neither program is as fast as its traffic alone would allow.
+
+# %% Why is it faster? [markdown] exercise="u06-why-faster" points=2 minutes=7 difficulty=3 importance=3 extra=true
+# **Write** three or four sentences:
+#
+# - Flash attention takes more FLOPs than attention with its scores in memory, and less time. Why? Use both intensities at 16,384 tokens (*What moves*) and the ridge of an A100 with 80 GB, 153 FLOP/B. (The L2 cache left out.)
+# - The paper: how many of each program's milliseconds are traffic, at full bandwidth? What does that say about why time fell less than traffic?
+
+# %% [markdown] text_answer="u06-why-faster"
+# <!-- BEGIN SOLUTION -->
+# Attention with its scores in memory has about 26 FLOP for each byte that moves, far below the 153 at which an A100 computes as fast as it reads. So bandwidth sets its time, and its arithmetic units wait. Flash attention with tiles of 128 queries has about 127, near the ridge: it moves a fifth. Its sixth more FLOPs, for scores recomputed in the backward pass, are done by units that had nothing to do.
+#
+# At full bandwidth, traffic is 26 of the standard program's 41.7 ms, and 2.8 of flash attention's 7.3. The rest fell only from 16 to 4.5 ms, and is now the larger part. So time fell less than traffic, and still less traffic would gain little.
+#
+# *Rubric:* half a point for bandwidth as what bound the first program, with intensity and ridge as numbers; half for "arithmetic waits, so FLOPs that run again cost little"; half for 26 of 41.7 and 2.8 of 7.3 ms; half for a rest that fell less, or is now most of the time.
+# <!-- END SOLUTION -->
 
 # %% [markdown]
 # ### Your own machine
@@ -792,7 +945,7 @@ for name, result in {
 # %% [markdown]
 # ### The best tile
 #
-# Fast memory is the limit: taller tiles move less, until they no longer fit.
+# Taller tiles move less, until they no longer fit. **Look for** the shape at which both orders of the loops tie.
 
 # %% folded=true
 # Explorer: run this cell, then move the controls
@@ -803,66 +956,6 @@ explorer(
     head_dim=Choice("numbers of a query, d", [64, 128, 256], 128),
     seq_len=Choice("sequence, tokens", [1024, 4096, 8192, 32768], 8192),
 )
-
-# %% Queries in a tile [markdown] exercise="u06-blocks" points=1.5 minutes=9 difficulty=3 importance=3 extra=true
-# **Write** `best_block_q`: how many queries a tile should have so that flash attention moves the fewest numbers, in a fast memory of `capacity` numbers; of several block sizes with the same traffic, the smallest. A careful program needs
-#
-# $$2\, b_q d + b_k d + b_q b_k + 3\, b_q$$
-#
-# numbers at once: queries and sums, keys *or* values, scores, and three numbers a row. At least one query fits.
-#
-# *By hand:* 300 queries, $d = 16$, 4,096 numbers, $b_k = 16$ → at most 75 fit, so 4 turns → **75**. With 302 queries it would be 5 turns → **61**.
-
-
-# %% solution="u06-blocks"
-def best_block_q(num_queries: int, head_dim: int, capacity: int, block_k: int) -> int:
-    """Queries in a tile for the least traffic that a capacity allows."""
-    ### BEGIN SOLUTION
-    largest = (capacity - block_k * head_dim) // (2 * head_dim + block_k + 3)
-    num_tiles = -(-num_queries // min(largest, num_queries))
-    return -(-num_queries // num_tiles)
-    ### END SOLUTION
-
-
-# %%
-try_it(best_block_q, 300, 16, 4096, 16)
-try_it(best_block_q, 302, 16, 4096, 16)
-
-# %% check="u06-blocks"
-# Against a search over all tiles: memories for one query, for some, and for all.
-
-# %% [markdown]
-# ### What backward moves
-
-# %% Traffic of the backward pass [markdown] exercise="u06-backward-traffic" points=2 minutes=8 difficulty=3 importance=3 extra=true
-# **Write** `backward_traffic`: numbers loaded and stored by the backward pass for one head. Two kernels:
-#
-# - $\delta$: for each row, load `grad` and `out`, store one number.
-# - Gradients: for each tile of keys, load it and its values once, and store their two gradients once. For each tile of queries, load queries, `grad`, lse and $\delta$, and load and store the gradient of the queries, which starts as zeros in slow memory.
-#
-# *By hand:* 2 queries, 3 keys, $d = 1$, $b_q = 1$, $b_k = 2$ → 6 for $\delta$, 12 for what stays, 24 for what comes by: **42**.
-
-
-# %% solution="u06-backward-traffic"
-def backward_traffic(
-    num_queries: int, num_keys: int, head_dim: int, block_q: int, block_k: int
-) -> int:
-    """Numbers that the backward pass loads and stores, keys outside."""
-    ### BEGIN SOLUTION
-    n, m, d = num_queries, num_keys, head_dim
-    k_tiles = -(-m // block_k)
-    delta = 2 * n * d + n
-    stays = 4 * m * d
-    comes_by = k_tiles * (4 * n * d + 2 * n)
-    return delta + stays + comes_by
-    ### END SOLUTION
-
-
-# %%
-try_it(backward_traffic, 2, 3, 1, 1, 2)
-
-# %% check="u06-backward-traffic"
-# Against the program on the machine: tiles of every shape, ragged ends, one head beyond 2⁵³ numbers.
 
 # %% [markdown]
 # ### A diagonal that starts elsewhere
@@ -950,54 +1043,17 @@ try_it(document_tiles, [3, 5], 2)
 # One document and several, shorter and longer than a tile; ragged ends.
 
 # %% [markdown]
-# ### On a GPU
-#
-# Kernels like yours are written in **Triton**, Python for one tile that is compiled for a GPU. Every *program* makes one tile of queries. An array is a pointer to its first number, and a tile is loaded from many places at once:
-#
-# ```python
-# rows = tl.program_id(0) * block_q + tl.arange(0, block_q)
-# places = rows[:, None] * head_dim + tl.arange(0, head_dim)
-# queries = tl.load(q + places, mask=rows[:, None] < num_queries, other=0.0)
-# ```
-#
-# Only the mask knows where an array ends: without one, `tl.store` overwrites whatever lies behind it. Triton's interpreter runs kernels on the CPU, so you can try one here.
-#
-# **Write** your forward pass for one tile of queries (no points, as Triton needs Linux and 1 GB). Arrays are fp32 or fp16, but `lse` is fp32. Useful: `tl.dot`, `tl.trans`, `tl.max(scores, 1)`, `tl.sum`, `tl.where`, `tl.full((block_q,), value, tl.float32)`. `tl.dot` takes factors of one format and sums in fp32. (In bf16 the interpreter gives wrong numbers and no error.)
-
-
-# %%
-def flash_kernel(
-    q,
-    k,
-    v,
-    out,
-    lse,
-    num_queries,
-    num_keys,
-    scale,
-    head_dim: tl.constexpr,
-    block_q: tl.constexpr,
-    block_k: tl.constexpr,
-):
-    raise NotImplementedError
-
-
-# %% folded=true tags=["demonstration", "nbval-ignore-output"]
-# Compared: your kernel and your program on the machine, if Triton is installed
-print(*compare_kernel(flash_kernel, forward_of) if is_installed() else [INSTALL], sep="\n")
-
-# %% [markdown]
 # ## What you know now
 #
 # | quantity | value |
 # |---|---|
 # | a maximum grows from $c$ to $c'$ | old sums times $e^{c - c'}$ |
-# | traffic | each tile of queries reads all keys: quadratic, whatever $b_k$ |
+# | traffic, queries outside | each tile of queries reads all keys: quadratic, whatever $b_k$; the L2 cache serves most of it |
 # | against scores in slow memory | about $1 + 2 b_q / d$ times less |
 # | kept for backward | $q, k, v, O$ and one number per row: linear |
 # | FLOPs of backward | $2.5\times$ forward; causal, about half of the tiles |
 #
-# **Your plan** stands: 44 GB of activations, as long as the kernel is fused. A mask that the kernel does not know brings the scores back, and 141 GB with them. Sequences too long for one device use ring attention, merged by log-sum-exps (unit 11).
+# **Your plan** stands: 44 GB of activations, as long as the kernel is fused. A mask that the kernel does not know may bring the scores back, and 141 GB with them. Sequences too long for one device use ring attention, merged by log-sum-exps (unit 11).
 #
 # *Further reading:* Dao et al. 2022, *FlashAttention*, sections 2 and 3 (30 minutes). Dao 2023, *FlashAttention-2*, section 3 (15 minutes). Milakov and Gimelshein 2018, *Online normalizer calculation for softmax* (10 minutes).
 

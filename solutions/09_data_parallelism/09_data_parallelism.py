@@ -19,14 +19,14 @@
 # %% [markdown] opening=true
 # ![One step of Llama-3.2-1B on eight devices, to scale: 92 ms of computing and 22 of exchange, 114 together; with buckets sent during backward 97, of which 5 are exposed.](hero.svg)
 #
-# Each device takes its share of the sequences, and all end up with the same gradient. You write this exchange, hide it behind the backward pass, find out when it cannot be hidden, and read a trace of PyTorch's version.
+# Each device takes its share of the sequences, and all end up with the same gradient. You write this exchange, hide it behind the backward pass, find out when it cannot be hidden, and read traces of real GPUs.
 #
-# Your training plan treats eight devices as one device, eight times faster. It cannot yet say what their communication costs.
+# Your training plan treats eight devices as one that is eight times as fast. What does their communication cost?
 #
 # 1. **Weigh** the shares of a batch so that every token counts the same.
 # 2. **Write** data parallelism, gradient by gradient and in buckets.
 # 3. **Compute** when communication can be hidden, and **explain** why real clusters do worse.
-# 4. **Recognise** the parts in PyTorch's source and in a profiler's trace.
+# 4. **Find** the rank that holds up the others in a trace.
 #
 # | here | lecture S | lecture B | meaning |
 # |---|---|---|---|
@@ -45,6 +45,7 @@ import time
 from collections.abc import Callable
 from contextlib import contextmanager
 from itertools import pairwise
+from math import prod
 
 import pandas as pd
 import torch
@@ -66,7 +67,7 @@ from course_utils.distributed import (
     run_ranks,
 )
 from course_utils.distributed.ddp_log import logged_buckets
-from course_utils.instruments import time_call, trace_memory
+from course_utils.instruments import trace_memory
 from course_utils.records.traces import about, recorded_trace
 from course_utils.reference import Transformer, token_loss
 from course_utils.reference.accumulation import count_targets, ragged_batch, sum_of_losses
@@ -87,7 +88,20 @@ from course_utils.show import (
 from course_utils.show.picture import axes
 from course_utils.show.side_by_side import DDP_STEPS, SideBySide
 from course_utils.show.torch_source import DDP_SOURCE, Excerpts
-from course_utils.traces import by_rank
+from course_utils.traces import (
+    GPU_WORK,
+    bus_bytes_per_second,
+    busy_seconds,
+    by_rank,
+    collective_of,
+    communicating,
+    computing,
+    exposed_seconds,
+    queue_seconds,
+    seconds_of,
+    select,
+    span_seconds,
+)
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()
@@ -139,12 +153,12 @@ except DeadlockError as error:
     print(error)
 
 # %% [markdown]
-# A real cluster prints nothing until a timeout, minutes later. All ranks must make the same calls, in the same order.
+# A real cluster hangs until a timeout, minutes later. All ranks must make the same calls, in the same order.
 
 # %% [markdown]
 # ## Whose mean?
 #
-# `tensor_split` deals out the batch: no sequence is lost, and no two ranks differ by more than one sequence. The rest is "distributed gradient accumulation" (B9): every rank runs forward and backward on its part, and gradients are summed.
+# `tensor_split` deals out the batch; no two ranks differ by more than one sequence. The rest is "distributed gradient accumulation" (B9): every rank runs forward and backward on its part, and gradients are summed.
 #
 # **Guess first.** Eight sequences with 32, 31, 30, 28, 5, 4, 3 and 2 targets on four ranks. Each takes the mean loss of its own targets, and gradients are averaged, as in PyTorch's `DistributedDataParallel`. How many times as much does a target on the last rank count as one on the first?
 
@@ -251,7 +265,7 @@ errors = {name: {d: error_in_percent(d, way) for d in (1, 2, 4, 8)} for name, wa
 pd.DataFrame(errors).T.rename_axis(columns="error in %, by ranks")
 
 # %% [markdown]
-# Averaging means is right only with equal numbers of targets everywhere.
+# Averaging means is right only with equal numbers of targets.
 
 # %% [markdown]
 # ## What an all-reduce is made of
@@ -263,7 +277,7 @@ pd.DataFrame(errors).T.rename_axis(columns="error in %, by ranks")
 ring_steps(3)
 
 # %% [markdown]
-# In the first $d - 1$ turns sums grow as they travel: a **reduce-scatter**. In the last $d - 1$, finished sums are passed around: an **all-gather**. In each turn a rank sends a $d$-th of $S$ bytes, so it takes, in total,
+# In the first $d - 1$ turns sums grow as they travel: a **reduce-scatter**. In the last $d - 1$, finished sums are passed around: an **all-gather**. In each turn a rank sends a $d$-th of the $S$ bytes, so all of it takes
 #
 # $$2(d-1)\,\lambda + 2\,\frac{d-1}{d}\,\frac{S}{W}$$
 #
@@ -331,12 +345,6 @@ try_it(on_a_batch, backward_each, 2)
 # Gradients in float64 on one rank to four; calls and bytes; unused and frozen parameters.
 
 # %% [markdown]
-# <details><summary>Hint: it says deadlock or mismatch, in the case with an unused parameter</summary>
-#
-# Which calls does each rank make for that parameter, and which given function makes them equal?
-# </details>
-
-# %% [markdown]
 # ## Communicate while backward computes
 #
 # Most gradients are complete long before backward ends (S18). PyTorch calls a **hook** as soon as a parameter's `grad` is filled. `hooks_on` sets one on each parameter inside a `with` block:
@@ -392,7 +400,7 @@ def give_back(flat: Tensor, parameters: list[nn.Parameter]) -> None:
 # - *buckets*: their number, bytes and order. Every rank ends with the whole batch's gradients in `grad`, including what was there before.
 # - *overlap*: the same buckets, each sent at the earliest moment, and backward never waits.
 #
-# Divide nothing. Every parameter gets a gradient on every rank. The frame is given; change it as you like.
+# Divide nothing. Every parameter gets a gradient on every rank. You may change the given frame.
 #
 # *By hand:* gradients of 64, 96 and 48 bytes, complete in this order, `bucket_bytes=96` → buckets of **160** and **48** bytes.
 
@@ -490,8 +498,20 @@ llama_runs = {name: VirtualCluster(8).run(step_of_llama, way) for name, way in t
 cluster_timelines(llama_runs)
 
 # %% [markdown]
-# One call for each of 146 gradients pays the latency 146 times: 20 ms more. Buckets hide all but the **tail** after backward, 4.9 ms. Nearly all of it is the embedding's: a fifth of the bytes, and last to finish.
-#
+# One call for each of 146 gradients pays the latency 146 times: 20 ms more. Buckets hide all but the **tail** after backward, 4.9 ms. Nearly all of it is the embedding's: a fifth of the bytes, and last to finish. On two real GPUs (`rtx3090x2_ddp_overlap`, MIT) it is last, too:
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: the last all-reduce of a trainer like `backward_each`, one in 111
+for rank, events in by_rank(recorded_trace("rtx3090x2_ddp_overlap")).items():
+    *_, tail = sorted(communicating(events), key=lambda each: each["start_ns"])
+    others = [each for each in events if each is not tail]
+    exposed = exposed_seconds(events) - exposed_seconds(others)
+    size, taken = tail["bytes"] / 1e6, 1e3 * seconds_of(tail)
+    print(
+        f"rank {rank}: {tail['phase']}, {size:.0f} MB in {taken:.1f} ms, {1e3 * exposed:.1f} exposed"
+    )
+
+# %% [markdown]
 # **Guess first.** Of six equal layers, two travel in each bucket. How many full sets of gradients are in memory at the peak?
 
 # %%
@@ -512,7 +532,7 @@ print("gradient by gradient:", sets_at_peak(each_of))
 compare("u09-sets", "sets", measured=two_layers)
 
 # %% [markdown]
-# Two sets, whatever the size of a bucket: each is a copy, and copies and gradients live until sums are handed back, after backward. (An answer that frees a gradient once copied needs less.) Data parallelism saves no memory of the state, and can cost some. In published runs (Hugging Face's *Ultra-Scale Playbook*) each GPU held 36.66 GB, with 8 GPUs or 256 (B11).
+# Two sets, whatever the size of a bucket: each is a copy, and lives beside the gradients until sums are handed back. (An answer that frees a gradient once copied needs less.) So data parallelism can cost memory. In published runs (Hugging Face's *Ultra-Scale Playbook*) each GPU held 36.66 GB, with 8 GPUs or 256 (B11).
 
 # %% [markdown]
 # ### The same step in PyTorch
@@ -523,10 +543,10 @@ compare("u09-sets", "sets", measured=two_layers)
 # |---|---|
 # | `Reducer` | sets the hooks, fills the buckets, starts their all-reduces |
 # | `bucket_cap_mb` | 25 by default, and 1 MiB for the first bucket |
-# | `mul_out` | divides a gradient by $d$ *before* the all-reduce: the average of means |
+# | `mul_out` | divides a gradient by $d$ first: the average of means |
 # | `gradient_as_bucket_view` | each `grad` is a view of its bucket |
-# | `find_unused_parameters` | marks unused parameters as ready, or their bucket would never fill |
-# | `torchrun` | starts one process per device, with its `RANK` and `WORLD_SIZE`; here `run_ranks` does |
+# | `find_unused_parameters` | marks unused parameters as ready |
+# | `torchrun` | starts a process per device, as `run_ranks` does here |
 #
 # A **profiler** records when each operation ran, here in a step of DDP on two processes of this machine:
 
@@ -585,16 +605,14 @@ print(f"a step of DDP        {times_of_ddp['both']:6.1f} ms")
 draw_trace(trace_of_ddp)
 
 # %% [markdown]
-# Products (`MmBackward0`) go on while `gloo:all_reduce` runs (gloo is PyTorch's library for CPUs). Yet on two cores a step usually takes as long as both together, or longer: sending needs the cores that compute. The virtual cluster leaves this out; on a GPU the effect is small.
-#
-# In a GPU's trace, products and messages are **kernels** in two **streams**, queues that run side by side; `wait()` makes the compute stream wait, not Python.
+# Products (`MmBackward0`) go on while `gloo:all_reduce` runs (gloo is PyTorch's library for CPUs). Yet a step usually takes as long as both together: sending needs the two cores that compute. On a GPU, products and messages are **kernels** in two **streams**, queues that run side by side, and the effect is smaller.
 
 # %% [markdown]
 # ## Accumulation on top
 #
-# A rank may split its share into micro-batches (B9): $B$ = micro-batch · accumulation · ranks. Gradients add up in `grad` before anyone else needs them, so one exchange is enough. In DDP, `with model.no_sync():` wraps all micro-batches but the last: its hooks then only accumulate. (You can write this in the extras.)
+# A rank may split its share into micro-batches (B9): $B$ = micro-batch · accumulation · ranks. Gradients add up in `grad`, so one exchange is enough. In DDP, `with model.no_sync():` wraps all micro-batches but the last: its hooks then only accumulate.
 #
-# **Guess first**, in words: 8,192 tokens of a rank as one, two or eight micro-batches, on slow links. Which hides most of the exchange?
+# **Guess first:** 8,192 tokens of a rank as one, two or eight micro-batches, on slow links. Which hides most of the exchange?
 
 # %% folded=true
 # Figure: sixteen layers on four ranks with slow links
@@ -628,7 +646,7 @@ cluster_timelines(accumulation_runs)
 # %% [markdown]
 # The exchange hides behind the *last* micro-batch alone, so smaller micro-batches expose more. Accumulation pays only when it makes the batch **larger**.
 #
-# For shares, first count the targets of all ranks *and* micro-batches, in one small call.
+# For shares, first count the targets of all ranks *and* micro-batches.
 
 # %% [markdown]
 # ## When can communication no longer be hidden?
@@ -664,12 +682,6 @@ try_it(min_tokens, 1024, 4, 2, 64, 512)
 # Against a search on the two times in fractions: one rank and many; slow and fast links; divisions with a remainder and without.
 
 # %% [markdown]
-# <details><summary>Hint: I am off by one in some cases</summary>
-#
-# To which side do you round? What does a float make of an exact division?
-# </details>
-
-# %% [markdown]
 # **Compare with** your buckets, 32 layers on eight ranks:
 
 # %% folded=true
@@ -687,7 +699,7 @@ exposed_over_tokens(token_runs, min_tokens_of(32 * 4096**2, 8, 2, 200 * 10**9, 4
 #
 # $$\frac{\text{all-reduce}}{\text{backward}} = \text{bytes per element} \cdot \frac{d-1}{d} \cdot \frac{F}{2 \cdot \text{tokens} \cdot W}$$
 #
-# What counts is tokens per rank, and device speed relative to link speed:
+# What counts is tokens per rank, and device speed over link speed:
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: fewest tokens on each rank, by ranks
@@ -703,15 +715,15 @@ pd.DataFrame(rows).T.rename_axis(columns="tokens on each rank, by ranks")
 #
 # <details><summary>From the slides: why your ratio has no number of parameters</summary>
 #
-# The *Playbook*, the lectures' source, keeps a number of parameters in this ratio and drops the bytes of an element.
+# The lectures' *Playbook* keeps a number of parameters in this ratio and drops the bytes of an element.
 # </details>
 
 # %% [markdown]
 # ## How far does it scale?
 #
-# **Strong scaling** keeps the batch and adds devices (S16). **Weak scaling** keeps the work per device fixed, and the batch grows. We compute both for 32 layers in 16 buckets, with links of 5 µs and 160 GB/s at every size.
+# **Strong scaling** keeps the batch and adds devices (S16). **Weak scaling** keeps the work per device, and the batch grows. We compute both for 32 layers in 16 buckets, with links of 5 µs and 160 GB/s.
 #
-# Beside them stands a published curve (B11): a 1.34B model on nodes of eight H100 (*Playbook*). **Guess first.** What share of its 8-GPU rate does a GPU keep at 256?
+# Beside them: a 1.34B model on nodes of eight H100 (B11, *Playbook*). **Guess first.** What share of its 8-GPU rate does a GPU keep at 256?
 
 # %%
 predict("u09-256", None, "per cent")
@@ -789,10 +801,159 @@ columns = {
 }
 pd.DataFrame(columns).rename_axis("devices").T.map("{:,.0f}".format)
 
-# %% Where does it end? [markdown] exercise="u09-scaling" points=2 minutes=9 difficulty=3 importance=5
-# **Write** three to five sentences.
+# %% [markdown]
+# ## Eight GPUs on one clock
 #
-# 1. How does published throughput on 256 GPUs compare with 8, per GPU and in total?
+# The authors of modded-nanogpt recorded a step on eight H100s twice (`h100x8_nanogpt_before` and `_after`, MIT): with gradients reduced in the optimizer, and from backward hooks, like yours. Before, 4.38 of 5.85 ms of communication were exposed. **Guess first.** How many with hooks?
+
+# %%
+predict("u09-hooks", None, "ms")
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: exposed communication of rank 0, and what followed its backward pass
+runs_of_rank_0 = {
+    name: select(recorded_trace(f"h100x8_nanogpt_{name}"), kind=GPU_WORK)
+    for name in ("before", "after")
+}
+for name, events in runs_of_rank_0.items():
+    milliseconds = [1e3 * busy_seconds(communicating(events)), 1e3 * exposed_seconds(events)]
+    print("{}: {:.2f} ms of communication, {:.2f} of them exposed".format(name, *milliseconds))
+hooked = runs_of_rank_0["after"]
+backward_end = max(each["end_ns"] for each in select(hooked, phase="backward"))
+first_message = min(each["start_ns"] for each in communicating(hooked))
+print(f"first message {(first_message - backward_end) / 1e6:.2f} ms after the end of backward")
+compare("u09-hooks", "ms", measured=round(1e3 * exposed_seconds(hooked), 2))
+trace_lanes(
+    [each for each in hooked if each["start_ns"] > backward_end - 2e6],
+    "Rank 0 with hooks: two ms of backward, then stream 23 communicates, mostly alone.",
+)
+
+# %% [markdown]
+# No message leaves before backward is over: `torch.compile` makes it one operation, and hooks run after that. (Under DDP it cuts the pass at buckets.)
+
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: each kind of message, shortest to longest, and the bus bandwidth of the shortest
+def times_of_messages(events):
+    found = {}
+    for each in communicating(events):
+        found.setdefault((collective_of(each), each["bytes"]), []).append(each)
+    rows = {}
+    for (collective, num_bytes), some in sorted(found.items()):
+        if num_bytes == 256 or num_bytes > 10**6:
+            some.sort(key=seconds_of)
+            shortest, longest = (1e6 * seconds_of(some[place]) for place in (0, -1))
+            rate = bus_bytes_per_second(some[0], 8) / 1e9
+            cells = [f"{shortest:,.0f} to {longest:,.0f}", f"{rate:,.0f}"]
+            rows[f"{collective}, {num_bytes:,} bytes"] = cells
+    return pd.DataFrame(rows, index=["µs", "GB/s"]).T
+
+
+pd.concat({name: times_of_messages(each) for name, each in runs_of_rank_0.items()}, axis=1)
+
+# %% [markdown]
+# Gathers of 151 MB reach 278 GB/s. But why does a scatter of 256 *bytes* take 1,167 µs in one run, and 52 in the other? It was the first message of its step. No rank leaves a collective before the last one has come: who comes early waits *inside*. Only the traces of all ranks tell waiting from transfer (`h100x8_nanogpt_8ranks`, another step):
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: ms that each rank spends in collectives
+eight = by_rank(recorded_trace("h100x8_nanogpt_8ranks"))
+in_collectives = {r: 1e3 * busy_seconds(communicating(each)) for r, each in eight.items()}
+pd.DataFrame({"ms in collectives": in_collectives}).rename_axis("rank").T.round(1)
+
+# %% [markdown]
+# **Guess first.** Which rank holds up the others?
+
+# %%
+predict("u09-straggler", None, "rank")
+
+# %% Who is late? [markdown] exercise="u09-late" points=1.5 minutes=12 difficulty=3 importance=5
+# **Write** `who_is_late`, from the collectives of all ranks in one step. A third of the points each:
+#
+# - `straggler`: the rank for which the others wait longest, their times added up.
+# - `waiting_ns`: how long `rank` waits in all, each time from its start to the last rank's.
+# - `saved_ns`: how much shorter the step would be if the straggler, wherever it comes last, came with the one before it.
+#
+# Events, with `rank`, `start_ns` and `end_ns`, come in any order. All ranks call the same collectives in the same order. In each, one alone comes last.
+#
+# *By hand:* three ranks start a collective at 0, 40 and 30, the next at 60, 85 and 90. For rank 1 the others wait 40 + 10, for rank 2 30 + 5. For rank 0 → **1**, **70** and **10**.
+
+
+# %% solution="u09-late"
+def who_is_late(events: list[dict], rank: int) -> dict[str, int]:
+    """The straggler; nanoseconds that a rank waits, and that the step would be shorter."""
+    ### BEGIN SOLUTION
+    calls_of: dict[int, list[dict]] = {}
+    for event in sorted(events, key=lambda each: each["start_ns"]):
+        calls_of.setdefault(event["rank"], []).append(event)
+    caused, saved = dict.fromkeys(calls_of, 0), dict.fromkeys(calls_of, 0)
+    waiting_ns = 0
+    for call in zip(*calls_of.values(), strict=True):
+        *others, last = sorted(call, key=lambda each: each["start_ns"])
+        waits = {each["rank"]: last["start_ns"] - each["start_ns"] for each in call}
+        caused[last["rank"]] += sum(waits.values())
+        saved[last["rank"]] += waits[others[-1]["rank"]]
+        waiting_ns += waits[rank]
+    straggler = max(caused, key=lambda each: caused[each])
+    return {"straggler": straggler, "waiting_ns": waiting_ns, "saved_ns": saved[straggler]}
+    ### END SOLUTION
+
+
+# %% folded=true
+# Given: the events of the worked case
+two_collectives = [
+    {"rank": rank, "name": name, "bytes": 64, "start_ns": start, "end_ns": end}
+    for name, call in {
+        "ReduceScatter": [(0, 55), (40, 54), (30, 56)],
+        "AllGather": [(60, 101), (85, 103), (90, 102)],
+    }.items()
+    for rank, (start, end) in enumerate(call)
+]
+
+# %%
+try_it(who_is_late, two_collectives, 0)
+
+# %% check="u09-late"
+# Some ranks and collectives of the recorded step; made steps in which another rank looks guilty.
+
+# %% [markdown]
+# **Check your guess:**
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: who waits, who computes, and how far each CPU is ahead of its GPU
+late_of = answer("u09-late", who_is_late)
+calls = [each for events in eight.values() for each in communicating(events)]
+found = {rank: late_of(calls, rank) for rank in eight}
+compare("u09-straggler", "rank", measured=found[0]["straggler"])
+step_ms = 1e3 * span_seconds([each for events in eight.values() for each in events])
+print(f"without it {step_ms - found[0]['saved_ns'] / 1e6:.1f} ms instead of {step_ms:.1f}")
+last_calls = {r: max(communicating(e), key=lambda c: c["start_ns"]) for r, e in eight.items()}
+columns = {
+    "in collectives, ms": in_collectives,
+    "of it waiting, ms": {rank: each["waiting_ns"] / 1e6 for rank, each in found.items()},
+    "computing, ms": {rank: 1e3 * busy_seconds(computing(e)) for rank, e in eight.items()},
+    "last gather after its launch, ms": {r: 1e3 * queue_seconds(c) for r, c in last_calls.items()},
+}
+pd.DataFrame(columns).rename_axis("rank").T.round(2)
+
+# %% folded=true tags=["nbval-check-output"]
+# Figure: the last 20 ms of the step on all ranks
+trace_lanes(
+    [each for events in eight.values() for each in events if each["start_ns"] > 28e6],
+    "Rank 1 comes late to the first message and to the last ones; the others wait inside of them.",
+)
+
+# %% [markdown]
+# Rank 1 spends the least time in collectives *because* nobody makes it wait. Its GPU computes as long as the others. Its **CPU** is late: the last gather starts 15 µs after its launch, on rank 3 39 ms after. Faster links would not help: of 18 ms, 4.5 are transfer.
+
+# %% [markdown]
+# ## Extras
+#
+# Bonus points, in any order.
+
+# %% Where does it end? [markdown] exercise="u09-scaling" points=2 minutes=9 difficulty=3 importance=5 extra=true
+# **Write** three to five sentences, with numbers from *How far does it scale?*
+#
+# 1. How does published throughput on 256 GPUs compare with 8, per GPU and in all?
 # 2. What bends the virtual cluster's strong scaling at 128 devices? (Compare strong with and without latency.)
 # 3. What does the published bandwidth do as GPUs are added, and what would you change so that the exchange stays hidden?
 
@@ -803,15 +964,10 @@ pd.DataFrame(columns).rename_axis("devices").T.map("{:,.0f}".format)
 # *Rubric:* half a point for the numbers (39 % and about 12.5 times); half for latency at 128; half for bandwidth that falls; half for a change with its reason (more tokens on each rank, as `min_tokens` grows).
 # <!-- END SOLUTION -->
 
-# %% [markdown]
-# ## Extras
-#
-# Bonus points, in any order.
-
 # %% One exchange for many micro-batches [markdown] exercise="u09-no-sync" points=1.5 minutes=7 difficulty=2 importance=4 extra=true
 # **Write** `accumulate_together`: the gradient of the whole batch on every rank, from several micro-batches on each. All or nothing.
 #
-# - `micro_batches` is a list of functions without arguments. Each runs forward and returns this rank's share of the global mean loss. Call each once, in order, with one micro-batch in memory at a time. The list stays as it is.
+# - Each of `micro_batches`, functions without arguments, runs forward and returns this rank's share of the global mean loss. Call each once, in order, with one micro-batch in memory at a time. The list stays as it is.
 # - `backward(comm, model, loss)` runs backward and sums *what is then in* `grad` over all ranks, as your functions above do. Call it once, with the last loss: it may send in its hooks.
 #
 # *By hand:* two ranks, three micro-batches each, three parameters sent singly → **3** collectives.
@@ -886,47 +1042,6 @@ explorer(
 # </details>
 
 # %% [markdown]
-# ### What the machine says
-#
-# **Guess first.** Two processes on this machine sum a tensor of 32 MiB, so each sends 32 MiB. How many times longer does it take than a copy inside one process?
-
-# %%
-predict("u09-gloo", None, "times a copy")
-
-# %% folded=true tags=["demonstration", "nbval-ignore-output"]
-# Measured: an all-reduce between two processes of this machine (some 10 seconds)
-MIB = 2**20
-
-
-def seconds_to_sum(comm, sizes):
-    shortest = {}
-    for num_bytes in sizes:
-        some, seconds = torch.ones(num_bytes // 4), []
-        for _ in range(25):
-            comm.barrier()
-            start = time.perf_counter()
-            comm.all_reduce(some)
-            seconds.append(time.perf_counter() - start)
-        shortest[num_bytes] = min(seconds)
-    return shortest
-
-
-clock = run_ranks(seconds_to_sum, 2, [4, MIB, 8 * MIB, 32 * MIB])[0]
-source, target = torch.ones(8 * MIB), torch.ones(8 * MIB)
-copy_seconds = min(time_call(lambda: target.copy_(source), device="cpu").seconds)
-latency = clock[4] / 2
-rate = 32 * MIB / (clock[32 * MIB] - clock[4])
-print(f"latency of a message, from 4 bytes    {1e6 * latency:8.0f} µs")
-print(f"bandwidth, from 32 MiB                {rate / 1e9:8.2f} GB/s")
-for mib in (1, 8):
-    formula = 2 * latency + mib * MIB / rate
-    print(f"{mib} MiB: formula {1e3 * formula:6.2f} ms, the clock {1e3 * clock[mib * MIB]:6.2f} ms")
-compare("u09-gloo", "times a copy", computed=1, measured=clock[32 * MIB] / copy_seconds)
-
-# %% [markdown]
-# On a quiet machine the formula is within a third at other sizes. But $W$ is far below memory's: gloo talks over a socket, where each byte is copied into the kernel, out again, and added. **NCCL**, NVIDIA's library, writes from one GPU's memory into the next one's.
-
-# %% [markdown]
 # ### How large should a bucket be?
 #
 # Forty-eight small layers on eight ranks:
@@ -961,12 +1076,6 @@ def pass_on(comm: Comm, outgoing: Tensor, arrived: Tensor) -> None:
     comm.receive(arrived, (comm.rank - 1) % comm.size)
     sending.wait()
 
-
-# %% [markdown]
-# **Guess first.** How many bytes does one of 16 ranks send, as a multiple of the tensor's bytes?
-
-# %%
-predict("u09-ring-bytes", None, "times the tensor")
 
 # %% A ring [markdown] exercise="u09-ring" points=3 minutes=24 difficulty=4 importance=4 extra=true
 # **Write** the turns of `ring_all_reduce`, which sums `tensor` over all ranks, in place, by messages alone. Three situations earn equal parts of the points.
@@ -1015,20 +1124,6 @@ try_it(on_three_ranks, ring_all_reduce)
 # %% check="u09-ring"
 # Sums, messages, bytes and virtual time: even and uneven parts, fewer numbers than ranks, one rank.
 
-# %% [markdown]
-# <details><summary>Hint: which part goes out?</summary>
-#
-# Read off the diagram which part each rank sends in each turn. How does its number change, modulo d?
-# </details>
-#
-# <details><summary>Hint: the error says I changed a tensor</summary>
-#
-# Which part is on its way, and into which do you write meanwhile?
-# </details>
-
-# %% [markdown]
-# **Check your guess:**
-
 # %% folded=true tags=["nbval-check-output"]
 # Measured: bytes that one of 16 ranks sends
 ring_of = answer("u09-ring", ring_all_reduce)
@@ -1043,7 +1138,7 @@ def run_sum(way, num_ranks):
 
 rings = {num_ranks: run_sum(ring_of, num_ranks) for num_ranks in (2, 4, 8, 16)}
 sent = sum(each.num_bytes for each in rings[16].sent_by(0))
-compare("u09-ring-bytes", "times the tensor", computed=2 * 15 / 16, measured=sent / num_bytes)
+print(f"each of 16 ranks sends {sent / num_bytes:.3f} times the tensor")
 
 # %% [markdown]
 # ### One call for all gradients
@@ -1051,9 +1146,9 @@ compare("u09-ring-bytes", "times the tensor", computed=2 * 15 / 16, measured=sen
 # %% One buffer [markdown] exercise="u09-flat" points=2 minutes=7 difficulty=2 importance=3 extra=true
 # **Write** `backward_flat`: as `backward_each`, with **one** all-reduce of one buffer that holds all gradients. Five situations earn equal shares; the fifth is memory.
 #
-# - The rules of `backward_each` apply. Gradients and buffer have one precision.
+# - Gradients and buffer have one precision.
 # - A weight may be stored transposed: its gradient is not contiguous then.
-# - Afterwards each `grad` has the shape of its parameter, as a view of the buffer or on its own.
+# - Afterwards each `grad` has its parameter's shape, as a view of the buffer or on its own.
 # - At the peak there are the gradients and one buffer of their size; afterwards one of the two.
 #
 # *By hand:* three layers with biases, two ranks → **1** call.
@@ -1135,13 +1230,6 @@ try_it(filled_buckets, make_buckets, 96)
 # %% check="u09-memory"
 # Buckets and their bytes; what backward fills; bytes at the peak of the call and afterwards.
 
-# %% [markdown]
-# <details><summary>Hint: backward fills grad, and my buckets stay zero</summary>
-#
-# Which operations give a view, and which a copy? Compare `untyped_storage().data_ptr()`.
-# </details>
-
-
 # %% folded=true tags=["nbval-check-output"]
 # Measured: sets of gradients at the peak, in copies and in views
 make_buckets_of = answer("u09-memory", make_buckets)
@@ -1208,15 +1296,14 @@ try_it(begin, start_equal, 3)
 # %% [markdown]
 # ### Parameters that a rank does not use
 #
-# An expert that no token chose gets no gradient, and its hook never fires: buckets no longer match. So ranks agree beforehand, on buckets made of *parameters*.
+# An expert that no token chose gets no gradient, and its hook never fires. So ranks agree beforehand on buckets of *parameters*.
 
 # %% Unused and shared parameters [markdown] exercise="u09-unused" points=3.5 minutes=22 difficulty=4 importance=3 extra=true
 # **Write** `backward_with_unused`. All or nothing.
 #
-# - Make the buckets beforehand: parameters from the last to the first of `model.parameters()`; a bucket ends with the one that brings it to at least `bucket_bytes`.
-# - Send them in this order, each as soon as it is complete and those before it are sent. What is left goes when backward is over.
-# - A gradient that a rank lacks counts as zeros. Every rank ends with the sum for every parameter. No parameter is frozen, and every `grad` starts as None.
-# - Shared parameters count once.
+# - Make the buckets beforehand: parameters from the last to the first of `model.parameters()`; a bucket ends with the one that brings it to at least `bucket_bytes`. Shared parameters count once.
+# - Send a bucket as soon as it is complete and all before it are sent. What is left goes when backward is over.
+# - A gradient that a rank lacks counts as zeros. Every rank ends with the sum for every parameter. None is frozen, and every `grad` starts as None.
 # - Remove all hooks, even if backward raises.
 #
 # *By hand:* parameters of 48, 96 and 64 bytes from first to last, `bucket_bytes=96` → buckets of **160** and **48**, though rank 1 does not use the second parameter.
@@ -1279,12 +1366,6 @@ try_it(unused_on_rank_1, backward_with_unused, 96)
 # Unused on one rank and on all; shared parameters; number, bytes and order of buckets; when each leaves.
 
 # %% [markdown]
-# <details><summary>Hint: rank 0 waits for a bucket, rank 1 for another one</summary>
-#
-# If the second bucket is complete first, what would another rank send?
-# </details>
-
-# %% [markdown]
 # ### Read the real thing
 #
 # Your lines beside PyTorch's, in the version that runs here:
@@ -1301,7 +1382,7 @@ SideBySide(buckets_of, DDP_STEPS)
 Excerpts(DDP_SOURCE)
 
 # %% [markdown]
-# PyTorch fixes its buckets beforehand, as all ranks must have the same ones.
+# PyTorch, too, fixes its buckets beforehand.
 
 # %% Predict DDP's buckets [markdown] exercise="u09-ddp-buckets" points=2 minutes=10 difficulty=3 importance=4 extra=true
 # **Write** `ddp_buckets`: the bytes of each of DDP's buckets in the first step, and in all later ones, as two lists in the order of sending. All or nothing.
@@ -1352,11 +1433,35 @@ try_it(ddp_buckets, [48, 96, 64], [2, 1, 0], 40, 100, True)
 # Against PyTorch's own functions: arrival in any order, limits met exactly, unused parameters looked for or not.
 
 # %% [markdown]
-# **Compare with** the log of a real DDP, on two processes:
+# **Compare with** ResNet-50 on two A100s (`a100x2_resnet50_ddp_buckets`, MIT). Why has the first bucket 8.2 MB?
+
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: the all-reduces of ResNet-50, beside your prediction for its 161 parameters
+def parameter_bytes_of_resnet():
+    shapes, inputs = [(64, 3 * 49), (64,), (64,)], 64
+    for num_blocks, width in ((3, 64), (4, 128), (6, 256), (3, 512)):
+        for block in range(num_blocks):
+            matrices = [(width, inputs), (width, 9 * width), (4 * width, width)]
+            matrices += [(4 * width, inputs)] if block == 0 else []
+            shapes += [each for rows, cols in matrices for each in ((rows, cols), (rows,), (rows,))]
+            inputs = 4 * width
+    return [4 * prod(shape) for shape in [*shapes, (1000, inputs), (1000,)]]
+
+
+ddp_buckets_of = answer("u09-ddp-buckets", ddp_buckets)
+resnet = parameter_bytes_of_resnet()
+backwards = list(reversed(range(len(resnet))))
+print("predicted", ddp_buckets_of(resnet, backwards, 2**20, 25 * 2**20, False)[1])
+sent_by_ddp = select(recorded_trace("a100x2_resnet50_ddp_buckets"), name="*AllReduce*")
+print("recorded ", [each["bytes"] for each in sent_by_ddp])
+print(f"the last two parameters: {resnet[-1]:,} and {resnet[-2]:,} bytes")
+
+# %% [markdown]
+# And with the log of DDP on two processes:
 
 # %% folded=true tags=["demonstration", "nbval-check-output"]
 # Measured: what DDP logs of its buckets, beside your prediction (some 10 seconds)
-ddp_buckets_of = answer("u09-ddp-buckets", ddp_buckets)
 logs = {flag: run_ranks(logged_buckets, 2, (256, 512, 768, 512), flag)[0] for flag in (False, True)}
 for finds_unused, log in logs.items():
     predicted = ddp_buckets_of(
@@ -1377,7 +1482,7 @@ trace_lanes(
 )
 
 # %% Read a real trace [markdown] exercise="u09-read-step" points=1.5 minutes=12 difficulty=3 importance=5 extra=true
-# **Write** `read_step`: three whole numbers from the events of one rank, which come in any order. A third of the points each:
+# **Write** `read_step`, from the events of one rank, in any order. A third of the points each:
 #
 # - `first_bytes` of the bucket that is sent first,
 # - `tail_ns` from the end of backward to the end of the last all-reduce,
@@ -1457,7 +1562,7 @@ for rank, events in by_rank(recorded).items():
 #
 # **Your plan** can now say what eight devices cost: hardly any time, if each has a few thousand tokens in the micro-batch before an exchange. But each still holds all 128 GB of Llama-3-8B's state. **Sharding** gives each a part (unit 10).
 #
-# *Further reading:* Li et al. 2020, *PyTorch Distributed*, section 3 (20 minutes). Hugging Face, *The Ultra-Scale Playbook*, data parallelism (15 minutes), with traces of real GPUs. Patarasuk and Yuan 2009, *Bandwidth optimal all-reduce algorithms*, section 4 (15 minutes).
+# *Further reading:* Li et al. 2020, *PyTorch Distributed*, section 3 (20 minutes). Hugging Face, *The Ultra-Scale Playbook*, data parallelism (15 minutes).
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()

@@ -41,6 +41,7 @@ from course_utils.preflight import check_setup
 check_setup()
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pandas as pd
@@ -56,6 +57,7 @@ from course_utils.configs import precision, preset
 from course_utils.distributed import Comm, Link, Network, VirtualCluster, run_ranks
 from course_utils.formulas.parameters import parameters
 from course_utils.instruments import trace_memory
+from course_utils.records.traces import recorded_rows, recorded_trace
 from course_utils.reference import sharding
 from course_utils.reference.naive_sharding import KeptLinear, all_reduced_step, waiting_step
 from course_utils.show import (
@@ -63,10 +65,13 @@ from course_utils.show import (
     cluster_timelines,
     explorer,
     kept_and_sent,
+    trace_lanes,
+    transfer_and_waiting,
     try_it,
 )
 from course_utils.show.side_by_side import FSDP_STEPS, SideBySide
 from course_utils.show.torch_source import FSDP_SOURCE, Excerpts
+from course_utils.traces import COMPUTE, select
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()
@@ -235,7 +240,7 @@ print(f"yours: {sharded / alone:.2f} times an all-reduce")
 compare("u10-natural", "times an all-reduce", computed=1.5, measured=round(natural / alone, 9))
 
 # %% [markdown]
-# An all-reduce *is* a reduce-scatter and an all-gather (unit 09), and the optimizer fits between the two: sharding it is free. In the natural way each rank gets sums that it never reads.
+# An all-reduce *is* a reduce-scatter and an all-gather (unit 09), and the optimizer fits between the two: in bytes, sharding it is free. In time it is free only where the gather hides, too. It comes after backward, so it has to travel beside the next forward pass. (An extra shows one that does not.) In the natural way each rank gets sums that it never reads.
 
 # %% [markdown]
 # ## What it costs to forget
@@ -483,6 +488,37 @@ columns = ["waiting", "prefetching", "compute", "exposed"]
 # Forward takes 2 FLOPs for each weight and token, and hides one gather; backward takes 4 and hides two transfers. So both have the same threshold. Without latency it is unit 09's: $\text{bytes per element} \cdot \frac{d-1}{d} \cdot \frac{F}{2W}$. At 400 TFLOP/s and 200 GB/s it is 1,750 tokens. (A latency of 10 µs makes it 2,585: an extra.)
 
 # %% [markdown]
+# And on real devices? Somebody wrote this for two A100s, and trained 3.4 billion parameters in fp32 (`fsdp_ddp_a100x2`, MIT). DDP, which gathers nothing, takes 1,463 ms a step. With a wait at each gather it is 1,618, or 155 more. **Guess first.** How many of these 155 ms does gathering one layer ahead win back?
+
+# %%
+predict("u10-ahead", None, "ms")
+
+# %% folded=true tags=["demonstration", "nbval-check-output"]
+# Measured: FSDP with gathers some layers ahead, on two A100s
+fsdp_runs = {row["run"]: row for row in recorded_rows("fsdp_ddp_a100x2")}
+ddp_row = fsdp_runs["DDP + AdamW"]
+ahead = {depth: fsdp_runs[f"FSDP fp32 prefetch={depth}"] for depth in (0, 1, 2, 4)}
+columns = {"DDP": ddp_row, **{f"FSDP, {depth} ahead": row for depth, row in ahead.items()}}
+cells = {
+    name: {
+        "step, ms": 1e3 * row["step_seconds"],
+        "more than DDP, ms": 1e3 * (row["step_seconds"] - ddp_row["step_seconds"]),
+        "from step to step, GiB": row["steady_bytes"] / 2**30,
+        "at the peak, GiB": row["peak_bytes"] / 2**30,
+    }
+    for name, row in columns.items()
+}
+display(pd.DataFrame(cells).round(1))
+hidden_share = 1 - exposed["prefetching"] / exposed["waiting"]
+at_stake = 1e3 * (ahead[0]["step_seconds"] - ddp_row["step_seconds"])
+won = 1e3 * (ahead[0]["step_seconds"] - ahead[1]["step_seconds"])
+print(f"on the virtual cluster prefetching hides {hidden_share:.0%}")
+compare("u10-ahead", "ms", computed=round(hidden_share * at_stake), measured=round(won))
+
+# %% [markdown]
+# The state is halved, as your formula says, and each layer ahead costs 0.2 GiB at the peak. But one layer ahead wins back 72 ms, and four 94. Two reasons that the virtual cluster leaves out: a gather's kernel runs on multiprocessors and memory that products need, too; and here each *matrix* is gathered by itself, 452 times a step on each device (`fsdp_a100x2_kernels`), and pays latency each time. To tell them apart takes a trace.
+
+# %% [markdown]
 # ## The same in PyTorch
 #
 # `fully_shard`, **FSDP2**, replaces each parameter by a **DTensor**, of which a rank holds some rows; hooks gather and forget around forward and backward. On two processes of this machine:
@@ -533,6 +569,34 @@ published["state of 8B, GB"] = [
     sum(state_of(llama_params, d, 3, "bf16").values()) / 1e9 for d in all_gather_gb
 ]
 published.rename_axis("devices").T.map(lambda each: f"{each:,.{int(each < 100)}f}")
+
+# %% [markdown]
+# These are bandwidths of the *transfer*. In a real step ranks also wait for each other. On eight MI300X, Llama 70B in stage 3 (`mi300x8_llama70b_fsdp_collectives`, MIT), rank 0 spends 72 ms inside each reduce-scatter of 3.4 GB. **Guess first.** How many of them are transfer?
+
+# %%
+predict("u10-transfer", None, "ms")
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: each rank inside a gather and a scatter, and what of it is transfer
+CALLS = {"gather": 318, "scatter": 160}  # of layers, in the record; the others are few
+inside = {
+    kind: {
+        row["rank"]: row["mean_seconds"]
+        for row in recorded_rows("mi300x8_llama70b_fsdp_collectives")
+        if row["calls"] == number
+    }
+    for kind, number in CALLS.items()
+}
+of_transfer = {row["calls"]: row for row in recorded_rows("mi300x8_llama70b_transfer")}
+transfer = {kind: of_transfer[number]["transfer_seconds"] for kind, number in CALLS.items()}
+scattered_bytes = of_transfer[CALLS["scatter"]]["size_bytes"]
+for name, seconds in {"rank 0": inside["scatter"][0], "transfer": transfer["scatter"]}.items():
+    print(f"{name}: {1e3 * seconds:.1f} ms, {7 / 8 * scattered_bytes / seconds / 1e9:.0f} GB/s")
+compare("u10-transfer", "ms", measured=round(1e3 * transfer["scatter"], 1))
+transfer_and_waiting(inside, transfer)
+
+# %% [markdown]
+# Rank 4 never waits: it comes last (unit 09). By rank 0's own trace the links look six times as slow as they are. Before you blame links, compare ranks.
 
 # %% Where sharding stops being free [markdown] exercise="u10-far" points=2 minutes=12 difficulty=3 importance=5
 # **Write** three or four sentences, with numbers from this table.
@@ -696,6 +760,83 @@ try_it(calls_of_three_layers, prefetched_step)
 
 # %% [markdown]
 # PyTorch's `FSDPMemTracker`, without any device, on eight layers of 256 MiB and 64 ranks: a peak of **1,145 MiB**, somewhat over four tensors of a layer's size. Your step may have four, too.
+
+# %% [markdown]
+# ### What hides the gathers of a real step?
+#
+# A step of modded-nanogpt on eight H100s, as its authors recorded it (`h100x8_nanogpt_after`, MIT): a sharded optimizer scatters gradients, updates, and gathers weights. Which are exposed more, scatters or gathers?
+
+# %% Exposed by kind [markdown] exercise="u10-overlap" points=1.5 minutes=12 difficulty=3 importance=4 extra=true
+# **Write** `exposed_by_kind`, from kernels and messages of one rank. A third of the points each:
+#
+# - `gathers_ns`: how long at least one gather runs.
+# - `exposed_gathers_ns`: of it, how long no kernel runs.
+# - `exposed_scatters_ns`: how long at least one scatter runs, and no kernel.
+#
+# Events have `start_ns`, `end_ns`, a `name`, and the `kind` "kernel" or "communication"; they come in any order. Names of gathers hold `AllGather`, those of scatters `ReduceScatter`. Events of one kind may run at the same time. Messages hide nothing.
+#
+# *By hand:* kernels from 20 to 50 and from 60 to 90, gathers from 0 to 30 and from 65 to 100, a scatter from 40 to 70 → **65**, **30** and **10**.
+
+
+# %% solution="u10-overlap"
+def exposed_by_kind(events: list[dict]) -> dict[str, int]:
+    """Nanoseconds of gathers, of exposed gathers, and of exposed scatters."""
+
+    ### BEGIN SOLUTION
+    def runs(some: list[dict], moment: int) -> bool:
+        return any(each["start_ns"] <= moment < each["end_ns"] for each in some)
+
+    kernels = [each for each in events if each["kind"] == "kernel"]
+    gathers = [each for each in events if "AllGather" in each["name"]]
+    scatters = [each for each in events if "ReduceScatter" in each["name"]]
+    moments = sorted({each[key] for each in events for key in ("start_ns", "end_ns")})
+    gathers_ns = exposed_gathers_ns = exposed_scatters_ns = 0
+    for start, end in pairwise(moments):
+        if runs(gathers, start):
+            gathers_ns += end - start
+        if runs(gathers, start) and not runs(kernels, start):
+            exposed_gathers_ns += end - start
+        if runs(scatters, start) and not runs(kernels, start):
+            exposed_scatters_ns += end - start
+    return {
+        "gathers_ns": gathers_ns,
+        "exposed_gathers_ns": exposed_gathers_ns,
+        "exposed_scatters_ns": exposed_scatters_ns,
+    }
+    ### END SOLUTION
+
+
+# %% folded=true
+# Given: the events of the worked case
+five_events = [
+    {"kind": kind, "name": name, "start_ns": start, "end_ns": end}
+    for kind, name, start, end in (
+        ("communication", "AllGather_RING", 0, 30),
+        ("kernel", "gemm", 20, 50),
+        ("kernel", "gemm", 60, 90),
+        ("communication", "ReduceScatter_RING", 40, 70),
+        ("communication", "AllGather_RING", 65, 100),
+    )
+]
+
+# %%
+try_it(exposed_by_kind, five_events)
+
+# %% check="u10-overlap"
+# Pieces of recorded steps; made steps with two streams of kernels, or two of gathers.
+
+# %% folded=true tags=["nbval-check-output"]
+# Measured: rank 0 after backward, message by message
+by_kind_of = answer("u10-overlap", exposed_by_kind)
+optimizer = select(
+    recorded_trace("h100x8_nanogpt_after"), kind=(*COMPUTE, "communication"), phase="optimizer"
+)
+milliseconds = {name: each / 1e6 for name, each in by_kind_of(optimizer).items()}
+print({name.replace("_ns", ", ms"): round(each, 2) for name, each in milliseconds.items()})
+trace_lanes(optimizer, "Messages on stream 23, and little beside them on stream 7.")
+
+# %% [markdown]
+# Of 2.25 ms of gathers 1.62 are exposed: the update of other weights hides some, and the next forward pass could hide the rest.
 
 # %% [markdown]
 # ### The norm of something that nobody has

@@ -21,7 +21,7 @@
 #
 # Give the first layers of a model to one device, the next layers to another, and send micro-batches through. Whether devices work or wait depends on the *order* in which each of them works. You will write that order twice, and see it drawn.
 #
-# Your training plan keeps all of Llama-3-8B on every device: 128 GB of state where 83 fit. A pipeline of eight stages leaves 16 on each. What does that cost in time, and what happens to the activations?
+# Your training plan keeps all of Llama-3-8B on every device: 128 GB of state where 83 fit. A pipeline of eight stages leaves 16 on each if it is cut evenly. What does that cost in time, and what happens to the activations?
 #
 # 1. **Write** two schedules: GPipe and 1F1B.
 # 2. **Compute** what a pipeline costs in seconds and in memory.
@@ -964,7 +964,7 @@ try_it(on_gpipe, follow)
 # | backward in halves, one chunk, one step, $m \ge p$ | bubble $(p-1) f$ |
 # | activations of stage 0, 1F1B, $m \ge p$ | those of the whole model for one micro-batch |
 #
-# **Your plan** fits in 83 GB: eight stages, 16 GB of state and 44 of activations on the first one, for 1.3 % of bubble. It still says nothing of where stages should lie, or whether sharding the state would be cheaper. Unit 14 tries all of them.
+# **Your plan** fits in 83 GB: eight stages cut evenly, 16 GB of state and 44 of activations on the first one, for 1.3 % of bubble. With whole layers and the embedding the fullest one, the first, has 25.9 GB of state. It still says nothing of where stages should lie, or whether sharding the state would be cheaper. Unit 14 tries all of them.
 #
 # *Further reading:* Huang et al. 2019, *GPipe*, sections 2 and 3 (20 minutes). Narayanan et al. 2021, *Efficient Large-Scale Language Model Training on GPU Clusters*, section 2.2 (15 minutes). Qi et al. 2024, *Zero Bubble Pipeline Parallelism*, sections 1 to 4 (30 minutes).
 

@@ -203,7 +203,7 @@ measured = of_layers * deepseek.num_layers / llama.num_layers
 compare("u13-latents", "times Llama's cache", computed=ratio, measured=measured)
 
 # %% [markdown]
-# **Your plan, served:** 16 GB of weights leave room for 59 conversations of 8,192 tokens on one H100. With a key for every head it would be 14. But memory is half of the story: each of these bytes is *read* for each new token.
+# **Your plan, served:** 16 GB of weights leave room for 59 conversations of 8,192 tokens on one H100 of 80 GB, the data sheet's number (your plan counts what its driver gives, 83 GB: 62). With a key for every head it would be 14. But memory is half of the story: each of these bytes is *read* for each new token.
 
 # %% [markdown]
 # ## One step, each byte once

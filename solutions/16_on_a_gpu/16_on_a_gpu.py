@@ -32,6 +32,7 @@ from course_utils.preflight import check_setup
 
 check_setup()
 
+import pickle
 import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -50,6 +51,7 @@ from course_utils.instruments import (
     measure_peak,
     named_range,
     profile,
+    read_history,
     time_call,
     trace_allocator,
     trace_memory,
@@ -318,7 +320,7 @@ pd.DataFrame(
 )
 
 # %% [markdown]
-# Tiles explain a part: those on the diagonal are computed whole, so of 256 tiles of 128 by 128 the mask leaves 136, and the ratio is 1.88, not 2. The rest does not shrink with the mask. From both times, 217 and 142 µs, follow 0.62 µs for each tile of all heads and 57 µs beside the tiles: starting the kernel, loading queries, programs of unequal length. At 16,384 tokens that no longer counts, and the ratio is 1.92.
+# Tiles explain a part: those on the diagonal are computed whole, so of 256 tiles of 128 by 128 the mask leaves 136, and the ratio is 1.88, not 2. The rest does not shrink with the mask. From both times, 217 and 142 µs, follow 0.63 µs for each tile of all heads and 57 µs beside the tiles: starting the kernel, loading queries, programs of unequal length. At 16,384 tokens that no longer counts, and the ratio is 1.92.
 #
 # The backward pass computes five products where forward has two (unit 06), hence the 2.5, and is slower for each FLOP.
 #
@@ -429,8 +431,10 @@ def timeline(changes):
 if has_gpu:
     home = progress_file.find()
     folder = home.parent if home else Path(tempfile.gettempdir())
-    trace = trace_allocator(training.step, *training.owners, path=folder / "on_a_gpu.pickle")
-    print(f"{folder / 'on_a_gpu.pickle'} opens at pytorch.org/memory_viz")
+    snapshot = folder / "on_a_gpu.pickle"
+    trace = trace_allocator(training.step, *training.owners, path=snapshot)
+    events = read_history(pickle.loads(snapshot.read_bytes()), device=torch.cuda.current_device())
+    print(f"{snapshot} opens at pytorch.org/memory_viz. Without the step's marks: {events}")
     picture = memory_timeline(trace)
 else:
     print(f"{about('mem_xl_step')['what']}; here in bf16 autocast.")

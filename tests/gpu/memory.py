@@ -86,7 +86,7 @@ def trace_on_fake_tensors(case: Case, model: ModelConfig) -> MemoryTrace:
 
 def predicted_row(trace: MemoryTrace) -> Row:
     """Peak bytes of the trace, with rounded storages, and in a caching allocator."""
-    levels = CachingAllocator().play(trace.requests())
+    levels = CachingAllocator().play_script(trace.script())
     return {
         "traced_bytes": trace.peak_bytes,
         "rounded_bytes": with_rounded_storages(trace).peak_bytes,

@@ -1,5 +1,5 @@
-"""The checks of unit 09: on gradients, and on their buckets."""
+"""The checks of unit 09: on gradients, on their buckets, and on the rank that comes late."""
 
-from autograder.exercises.u09 import buckets, gradients
+from autograder.exercises.u09 import buckets, gradients, late
 
-__all__ = ["buckets", "gradients"]
+__all__ = ["buckets", "gradients", "late"]

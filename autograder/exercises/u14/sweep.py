@@ -58,18 +58,20 @@ PACE_NAMES = ("rows", "num_layers", "work_seconds")
 MICROSECOND, LONGEST, TENTHS = 1e-6, 20_000, 10
 # The second best constant is so much worse, and a GPU that waits does so for so long.
 CLEAR, NEAR, CLEARLY_IDLE, CLEARLY_BUSY = 1.05, 0.01, 0.3, 0.9
+QUICK_LAUNCH, COARSE, OFF = 3e-3, 1e-4, 0.011  # a coarse search is off by more than a per cent
 MOST_NODES = 2
 Rows = list[list[float]]
 
 
 def pace_cases(seed: int) -> list[Case]:
-    """Rows of the sweep, of one size for another one; then rows of other software."""
+    """Rows of the sweep, of one size for another one; then rows of other software, one quick."""
     rng = random.Random(seed)
     cases = [named(PACE_NAMES, (PACE_WORKED, 20, 0.04))]
     for draw in (_measured_rows, _made_rows):
         for number in range(12):
             says = functools.partial(_says, is_idle=number % 3 > 0)
             cases.append(drawn(functools.partial(draw, rng), says))
+    cases.append(drawn(lambda: _made_rows(rng, QUICK_LAUNCH), _is_between))
     return cases
 
 
@@ -98,9 +100,9 @@ def _as_row(each: Prediction) -> list[float]:
     return [each.run.num_layers, round(each.work_seconds, DIGITS), round(measured, DIGITS)]
 
 
-def _made_rows(rng: random.Random) -> Case:
-    """Rows of several models and of a CPU that is quicker or slower."""
-    launch, rows = rng.uniform(3e-3, 15e-3), []
+def _made_rows(rng: random.Random, launch_seconds: float | None = None) -> Case:
+    """Rows of several models and of a CPU that is quicker or slower, or takes about so long."""
+    launch, rows = launch_seconds or rng.uniform(3e-3, 15e-3), []
     for _ in range(rng.randint(3, 7)):
         layers = rng.randint(4, 80)
         work = launch * layers * rng.uniform(0.1, 2)
@@ -125,6 +127,13 @@ def _says(case: Case, is_idle: bool) -> bool:
     if is_idle:
         return bool(case["work_seconds"] < (1 - CLEARLY_IDLE) * seconds)
     return bool(seconds < CLEARLY_BUSY * case["work_seconds"])
+
+
+def _is_between(case: Case) -> bool:
+    """Whether the GPU waits, and the best launch lies between those of a coarse search."""
+    launch = searched(**case)["launch"]
+    off = abs(launch - COARSE * round(launch / COARSE))
+    return off > OFF * launch and _says(case, is_idle=True)
 
 
 def _errors(rows: Rows, launches: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
@@ -167,7 +176,8 @@ def searched(rows: Rows, num_layers: int, work_seconds: float) -> dict[str, floa
 PAYS, SLEEP, FLUSH, COPY, BARRIER = 0.2, 1, 2, 3, 4
 WAITS_WORKED = [(2, 1, 1, 15, 1.6, 8.0), (4, 1, 1, 13, 1.6, 16.0), (1, 1, 1, 16, 2.0, 2.1)]
 WAITS_NAMES = ("stages", "nodes", "micro_batch", "num_micro_batches", "predicted", "measured")
-NUM_ROWS, NUM_PAYING, WAITING_NODES = 32, 9, 32
+NUM_ROWS, NUM_PAYING, WAITING_NODES = 11, 9, 32
+CENTS = 2  # digits of a second: a verdict shows all rows of a case, so they have to be short
 SLOW = 1.2  # a share, which says nothing of who pays
 STEEP = 0.5  # in logarithms: in proportion is 1, without any influence 0
 EVEN = 1.4  # times as much at most, from the least to the most, where a size has no influence
@@ -175,13 +185,21 @@ NOT_DOUBLE = 1.9  # twice as much is taken for an influence
 
 
 def waits_cases(seed: int) -> list[Case]:
-    """Rows of the sweep by size; made ones in which one of the four lines is to blame."""
+    """A few rows in which a number or a line is decided; rows of the sweep by size; made ones.
+
+    The few come first, since the first case that fails is the one that is shown.
+    """
     rng = random.Random(seed)
+    lines = (SLEEP, FLUSH, COPY, BARRIER)
     cases: list[Case] = [{"rows": [named(WAITS_NAMES, each) for each in WAITS_WORKED]}]
+    cases += [{"rows": list(_rows_on_one_node(rng))}]
+    cases += [{"rows": list(_rows_with(rng, line, (2,)))} for line in lines]
     cases += [{"rows": _rows_of(rng, size)} for size in SIZES * 2]
-    for line in (SLEEP, FLUSH, COPY, BARRIER):
-        cases += [{"rows": list(_rows_with(rng, line))} for _ in range(4)]
-    cases.append({"rows": _of_two_stages(rng)})
+    for line in lines:
+        # Where messages are to blame, no row with two stages runs the old code in the last case.
+        last = (4, 8) if line in (COPY, BARRIER) else (2, 16)
+        for old in ((2, 4), (2, 8), last):
+            cases.append({"rows": list(_rows_with(rng, line, old))})
     return cases
 
 
@@ -233,39 +251,59 @@ def _largest_ratio(paying: list[Prediction], seconds: list[float]) -> float:
 def _measured_row(each: Prediction) -> Case:
     run = each.run
     sizes = (run.pipeline, run.nodes, run.micro_batch, run.num_micro_batches)
-    seconds = round(each.step_seconds, DIGITS), round(run.step_seconds, DIGITS)
+    seconds = round(each.step_seconds, CENTS), round(run.step_seconds, CENTS)
     return named(WAITS_NAMES, (*sizes, *seconds))
 
 
-def _rows_with(rng: random.Random, line: int) -> Iterator[Case]:
-    """All layouts of two numbers of stages run the old code, and those of one where it shows.
+def _rows_on_one_node(rng: random.Random) -> Iterator[Case]:
+    """One node and one sequence throughout: three rows with two stages pay, three with more.
 
-    One that does not pay is slow all the same, beside the little that was predicted.
+    They pay less than those of other cases, so that this one is shown where a second one is.
     """
-    layouts = list(itertools.product((1, 2, 4, 8), (1, 4, 16), (1, 4, 16)))
-    rng.shuffle(layouts)
-    cost, old = rng.uniform(0.3, 0.6), (1, 2, rng.choice((4, 8)))
-    yield named(WAITS_NAMES, (2, 4, 4, 16, 1.7, round(1.7 * rng.uniform(1.3, 1.7), DIGITS)))
-    for stages, nodes, micro_batch in layouts:
-        passes, plain = rng.choice((8, 16, 32, 64)), rng.uniform(0.05, 0.3)
+    cost = rng.uniform(0.28, 0.33)
+    yield _slow_row(rng, (2, 1, 1))
+    for stages in (2, 2, 2, 8, 8, 8):
+        yield _layout_row(rng, (stages, 1, 1), min(2, stages - 1) * cost)
+
+
+def _rows_with(rng: random.Random, line: int, old: tuple[int, ...]) -> Iterator[Case]:
+    """Layouts with some numbers of stages run the old code, and those of one where it shows.
+
+    Each number of stages has both numbers of nodes with both micro-batches, so that a size on which
+    nothing depends differs between no two groups. What grows does so at least sixteenfold: whoever
+    asks for twice as much sees it, and so does whoever asks for four times.
+    """
+    cost = rng.uniform(0.8, 1.0) if line == FLUSH else rng.uniform(0.4, 0.6)
+    nodes, micro_batch = rng.choice((16, 32)), rng.choice((16, 32))
+    yield _slow_row(rng, (2, 2, 2))  # neither the least nor the most
+    sizes = [*itertools.product(old, (1, nodes), (1, micro_batch)), (1, nodes, micro_batch)]
+    rng.shuffle(sizes)
+    for stages, n, b in sizes:
         borders = min(2, stages - 1)
-        waiting = {
-            SLEEP: cost * borders,
-            FLUSH: cost,
-            COPY: cost * borders * micro_batch,
-            BARRIER: cost * borders * nodes,
-        }[line]
-        extra = waiting * rng.uniform(0.9, 1.1) * (stages in old)
-        count = passes + stages - 1
-        predicted = round(count * plain, DIGITS)
-        measured = round(count * (plain * rng.uniform(0.97, 1.03) + extra), DIGITS)
-        numbers = (stages, nodes, micro_batch, passes, predicted, measured)
-        yield named(WAITS_NAMES, numbers)
+        waiting = {SLEEP: borders, FLUSH: 1, COPY: borders * b, BARRIER: borders * n}[line]
+        each = (stages, n, b)
+        yield _layout_row(rng, each, cost * waiting) if waiting else _late_row(rng, each)
 
 
-def _of_two_stages(rng: random.Random) -> list[Case]:
-    """A sweep without any layout of more than two stages."""
-    return [row for row in _rows_with(rng, SLEEP) if row["stages"] <= 2]
+def _slow_row(rng: random.Random, sizes: tuple[int, int, int]) -> Case:
+    """A row that does not pay, and is slow all the same beside the little that was predicted."""
+    return named(WAITS_NAMES, (*sizes, 16, 1.7, round(1.7 * rng.uniform(1.3, 1.7), CENTS)))
+
+
+def _late_row(rng: random.Random, sizes: tuple[int, int, int]) -> Case:
+    """A row that does not pay, though its whole step is some tenths of a second late."""
+    predicted = 64 * rng.uniform(0.2, 0.3)
+    late = predicted * rng.uniform(1.02, 1.03)
+    return named(WAITS_NAMES, (*sizes, 64, round(predicted, CENTS), round(late, CENTS)))
+
+
+def _layout_row(rng: random.Random, sizes: tuple[int, int, int], seconds: float) -> Case:
+    """A layout whose micro-batches take about so many seconds more than predicted."""
+    count, plain = rng.choice((8, 16, 32, 64)), rng.uniform(0.05, 0.3)
+    passes = count + sizes[0] - 1
+    took = plain * rng.uniform(0.97, 1.03) + seconds * rng.uniform(0.9, 1.1)
+    predicted = round(passes * plain, CENTS)
+    return named(WAITS_NAMES, (*sizes, count, predicted, round(passes * took, CENTS)))
 
 
 @declares_check(

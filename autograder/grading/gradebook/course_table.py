@@ -27,6 +27,7 @@ create table if not exists course_beside_grades (
     primary key (kind, unit, student, name)
 )
 """
+BUSY_SECONDS = 10  # how long a writer waits for another one
 ENTRY = "kind = :kind and unit = :unit and student = :student and name = :name"
 OF_UNIT = "select student, content from course_beside_grades where kind = :kind and unit = :unit"
 # A student who was removed from the gradebook has no result in it.
@@ -102,7 +103,7 @@ def results_of(root: Path, unit: str) -> list[SubmissionResult]:
     Raises:
         GradingError: If nothing of the unit was graded, or the gradebook cannot be read.
     """
-    with _read_only(root) as book:
+    with transaction(root) as book:
         found = list(results(book, unit).values())
     if not found:
         raise GradingError(
@@ -114,20 +115,32 @@ def results_of(root: Path, unit: str) -> list[SubmissionResult]:
 def graded_units(root: Path) -> set[str]:
     """Folders of the units of which something was graded."""
     query = "select distinct unit from course_beside_grades where kind = :kind"
-    with _read_only(root) as book:
+    if not (root / "gradebook.db").exists():
+        return set()
+    with transaction(root) as book:
         return {unit for (unit,) in _found(book, query, kind=RESULT)}
 
 
 @contextlib.contextmanager
-def _read_only(root: Path) -> Iterator[Connection]:
-    """A connection to the gradebook of a course, or to an empty one if there is none."""
+def transaction(root: Path) -> Iterator[Connection]:
+    """The gradebook of a course, read or written in one transaction.
+
+    Raises:
+        GradingError: If there is none, or it cannot be used.
+    """
     path = root / "gradebook.db"
-    url = f"sqlite:///{path}" if path.exists() else "sqlite://"
+    if not path.exists():
+        raise GradingError("There is no gradebook yet: `make grade UNIT=…` makes it.")
+    timeout = {"timeout": BUSY_SECONDS}
+    engine = create_engine(f"sqlite:///{path}", poolclass=NullPool, connect_args=timeout)
     try:
-        with create_engine(url, poolclass=NullPool).connect() as book:
+        with engine.begin() as book:
             yield book
     except DatabaseError as error:
-        raise GradingError(f"{path} cannot be read ({error.orig}).") from None
+        raise GradingError(
+            f"The gradebook cannot be used now ({error.orig}), so nothing was written. Wait for a "
+            "grading run to end, then do it again."
+        ) from None
 
 
 def set_aside(book: Gradebook, row: Grade | Comment) -> None:

@@ -22,6 +22,7 @@ from nbformat import NotebookNode
 from nbgrader.api import Base, Grade, Gradebook, MissingEntry
 from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
 from nbgrader.utils import parse_utc
+from sqlalchemy import select
 from sqlalchemy.exc import DatabaseError, OperationalError, SAWarning
 from traitlets.config import Config
 
@@ -76,8 +77,9 @@ class GradebookWriter:
         """Number of the release of a unit whose form the gradebook has; 0 if there is none."""
         if not self.gradebook.exists():
             return 0
-        self._check_tables()
         with self._open() as book:
+            for table in Base.metadata.sorted_tables:  # an older nbgrader had fewer columns
+                book.db.execute(select(table).limit(0))
             return course_table.release_of(book, unit)
 
     def knows(self, unit: str) -> bool:
@@ -110,19 +112,6 @@ class GradebookWriter:
                 number = keep()
                 course_table.set_release(book, unit, number)
         return number
-
-    def _check_tables(self) -> None:
-        """Check that the gradebook has the tables of this version of nbgrader."""
-        tables = Base.metadata.sorted_tables
-        wanted = {(table.name, column.name) for table in tables for column in table.columns}
-        query = "select t.name, c.name from sqlite_master t, pragma_table_info(t.name) c"
-        with self.one_sentence_errors(), _connected(self.gradebook) as (book,):
-            found = set(book.execute(query))
-        if found and wanted - found:
-            raise GradingError(
-                f"{self.gradebook} was made by an older nbgrader: run `nbgrader db upgrade`, then "
-                "grade again."
-            )
 
     def deadlines(self, unit: str) -> Callable[[str], str]:
         """A function that gives a student's deadline and extension for a unit, as text."""
@@ -282,6 +271,11 @@ class GradebookWriter:
             yield
         except (OperationalError, sqlite3.OperationalError) as error:
             reason = str(getattr(error, "orig", error))
+            if "no such column" in reason:
+                raise GradingError(
+                    f"{self.gradebook} was made by an older nbgrader: run `nbgrader db upgrade`, "
+                    "then grade again."
+                ) from None
             if "locked" in reason:
                 raise GradingError(
                     "The gradebook is held by another process. Close what uses it (formgrader, "

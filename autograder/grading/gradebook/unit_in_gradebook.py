@@ -6,9 +6,8 @@ aside, and come back with them.
 """
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from copy import deepcopy
-from dataclasses import dataclass
 
 from nbconvert.exporters.exporter import ResourcesDict
 from nbformat import NotebookNode
@@ -24,28 +23,12 @@ from traitlets.config import Config
 
 from autograder.cells import cell_key, nbgrader_metadata
 from autograder.grading.gradebook import course_table
+from autograder.grading.intake.wording import listed
+from autograder.grading.release.difference import exercise_of
 
 HIDDEN_TESTS = "### BEGIN HIDDEN TESTS"
 BEFORE_SAVING = (LockCells, ClearSolutions, ClearOutput, CheckCellMetadata, ComputeChecksums)
 MARKS = ("grade", "solution", "locked")
-
-
-@dataclass(frozen=True)
-class Changes:
-    """Cells of a release that the gradebook lacks, has besides, or knows otherwise."""
-
-    new: Sequence[str]
-    gone: Sequence[str]
-    changed: Sequence[str]
-
-    def __bool__(self) -> bool:
-        """Whether anything differs."""
-        return bool(self.new or self.gone or self.changed)
-
-    def __str__(self) -> str:
-        """The changes in words, by exercise."""
-        kinds = {"new": self.new, "gone": self.gone, "changed": self.changed}
-        return "; ".join(f"{kind}: {_listed(cells)}" for kind, cells in kinds.items() if cells)
 
 
 def knows(book: Gradebook, unit: str) -> bool:
@@ -57,24 +40,26 @@ def knows(book: Gradebook, unit: str) -> bool:
     return True
 
 
-def changes(book: Gradebook, unit: str, release: NotebookNode) -> Changes:
-    """What differs in texts and points between the gradebook and the release of a unit."""
+def changes(book: Gradebook, unit: str, release: NotebookNode) -> str:
+    """What differs in texts and points between the gradebook and a release, by exercise."""
     notebook = book.find_notebook(unit, unit)
     known = {cell.name: _without_hidden_tests(cell.source or "") for cell in notebook.source_cells}
     known_points = {cell.name: cell.max_score for cell in notebook.grade_cells}
     texts = {cell_key(cell): cell.source.rstrip() for cell in _marked(release)}
     locked = {cell_key(cell) for cell in _marked(release) if nbgrader_metadata(cell).get("locked")}
     points = _points(release)
-    return Changes(
-        new=sorted(texts.keys() - known.keys()),
-        gone=sorted(known.keys() - texts.keys()),
-        changed=sorted(
+    kinds = {
+        "new": texts.keys() - known.keys(),
+        "gone": known.keys() - texts.keys(),
+        "changed": {
             name
             for name in texts.keys() & known.keys()
             if (name in locked and texts[name] != known[name])
             or points.get(name) != known_points.get(name)
-        ),
-    )
+        },
+    }
+    named = {kind: sorted(set(map(exercise_of, cells))) for kind, cells in kinds.items()}
+    return "; ".join(f"{kind}: {listed(names)}" for kind, names in named.items() if names)
 
 
 def learn(book: Gradebook, unit: str, instructor: NotebookNode, config: Config) -> None:
@@ -153,10 +138,3 @@ def _points(release: NotebookNode) -> dict[str, float]:
 
 def _without_hidden_tests(text: str) -> str:
     return text.split(HIDDEN_TESTS, maxsplit=1)[0].rstrip()
-
-
-def _listed(cells: Sequence[str]) -> str:
-    """The exercises of some cells, at most five of them."""
-    names = [*dict.fromkeys(name.removesuffix("-test") for name in cells)]
-    more = f" and {len(names) - 5} others" if len(names) > 5 else ""
-    return ", ".join(names[:5]) + more

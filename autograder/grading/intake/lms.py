@@ -19,7 +19,7 @@ from io import BytesIO
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
-from autograder.commands import ROOT, CommandError, find_unit
+from autograder.commands import ROOT, find_unit, stops_with_a_sentence
 from autograder.grading.intake.archives import BadArchive, Member, members
 from autograder.grading.intake.destination import Destination
 from autograder.grading.intake.folder import MAX_NOTEBOOKS, Candidate, choose
@@ -36,7 +36,7 @@ OWNER = re.compile(
 PLAIN = re.compile(r"(?![.\s])[^/\\*?\[\]\x00-\x1f\x7f]{1,100}(?<!\s)")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Collected:
     """The outcome of collecting a download.
 
@@ -92,10 +92,7 @@ class _Collecting:
     submitted: Path
     unit: str
     num_bytes: int = 0
-    students: list[str] = field(default_factory=list)
-    unchanged: list[str] = field(default_factory=list)
-    refused: list[str] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
+    outcome: Collected = field(default_factory=Collected)
 
     def collect(self, files: Sequence[Member], students: Students) -> Collected:
         parts = self._by_person(files)
@@ -103,13 +100,11 @@ class _Collecting:
             try:
                 self._place(student, parts[person])
             except OSError as error:
-                self.refused.append(f"{student}: not collected: {error.strerror or error}.")
-        return Collected(
-            students=tuple(self.students),
-            unchanged=tuple(self.unchanged),
-            refused=tuple(self.refused),
-            remarks=tuple(self.remarks),
-        )
+                self._refuse(f"{student}: not collected: {error.strerror or error}.")
+        return self.outcome
+
+    def _refuse(self, sentence: str) -> None:
+        self.outcome.refused += (sentence,)
 
     def _by_person(self, files: Sequence[Member]) -> dict[_Person, dict[str, Member]]:
         """Each person's files by their own names."""
@@ -124,7 +119,7 @@ class _Collecting:
             else:
                 strangers.append(shown(member.path))
         if strangers:
-            self.refused.append(f"Of no student, by their names: {listed(strangers)}.")
+            self._refuse(f"Of no student, by their names: {listed(strangers)}.")
         return parts
 
     def _identified(
@@ -139,12 +134,12 @@ class _Collecting:
         known = {}
         for person, student in ids.items():
             if student is None:
-                self.refused.append(f"{person}: not collected, no student is known by this name.")
+                self._refuse(f"{person}: not collected, no student is known by this name.")
             elif not PLAIN.fullmatch(student):
-                self.refused.append(f"{person}: not collected, {shown(student)} is no plain name.")
+                self._refuse(f"{person}: not collected, {shown(student)} is no plain name.")
             elif counts[student] > 1:
                 several = f"{counts[student]} people of the download are taken for {student}"
-                self.refused.append(f"{person}: not collected, {several}.")
+                self._refuse(f"{person}: not collected, {several}.")
             else:
                 known[person] = student
         return known
@@ -155,15 +150,15 @@ class _Collecting:
         found = choose(islice(self._candidates(files, remarks), MAX_NOTEBOOKS), self.unit)
         remarks = [*found.remarks, *remarks]
         if found.raw is None:
-            self.refused.append(f"{student}: not collected. {' '.join(remarks)}")
+            self._refuse(f"{student}: not collected. {' '.join(remarks)}")
             return
         destination = Destination(self.submitted / student / self.unit)
         if destination.holds(found.raw):
-            self.unchanged.append(student)
+            self.outcome.unchanged += (student,)
             return
         destination.put(found.raw, self._when(files, remarks))
-        self.students.append(student)
-        self.remarks += [f"{student}: {remark}" for remark in remarks]
+        self.outcome.students += (student,)
+        self.outcome.remarks += tuple(f"{student}: {remark}" for remark in remarks)
 
     def _candidates(self, files: Mapping[str, Member], remarks: list[str]) -> Iterator[Candidate]:
         """The notebooks among files and in archives among them."""
@@ -204,6 +199,7 @@ def _is_notebook(member: Member) -> bool:
     return member.path.lower().endswith(".ipynb") and not _is_hidden(member.path)
 
 
+@stops_with_a_sentence
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     """Collect a download and print what happened; 0 if everybody was collected."""
     parser = argparse.ArgumentParser(
@@ -214,12 +210,8 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     parser.add_argument("--students", type=Path, help="list of students; else students.csv")
     options = parser.parse_args(arguments)
     file = options.students or root / "students.csv"
-    try:
-        unit = find_unit(root / "notebooks", options.unit)
-        students = roster(file) if options.students or file.exists() else by_their_names
-    except CommandError as error:
-        print(error, file=sys.stderr)
-        return 1
+    unit = find_unit(root / "notebooks", options.unit)
+    students = roster(file) if options.students or file.exists() else by_their_names
     collected = unpack(options.archive, root / "submitted", unit, students)
     for line in (*collected.remarks, *collected.refused):
         print(line)

@@ -5,12 +5,9 @@ other metadata are dropped unseen.
 """
 
 import json
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-
-import nbformat
 
 KINDS = ("code", "markdown", "raw")
 MAX_PARTS = 15_000_000
@@ -88,30 +85,12 @@ def _parse_int(digits: str) -> int:
 
 
 def _entries(content: dict[str, Any]) -> list[Any]:
-    if "cells" not in content and isinstance(content.get("worksheets"), list):
-        content = _converted(content)
     entries = content.get("cells")
     if not isinstance(entries, list):
         raise Unreadable("it has no list of cells")
     if len(entries) > MAX_CELLS:
         raise Unreadable(f"it has {len(entries):,} cells")
     return entries
-
-
-def _converted(content: dict[str, Any]) -> dict[str, Any]:
-    """A notebook of format 2 or 3 as one of format 4."""
-    try:
-        for sheet in content["worksheets"]:
-            for cell in sheet["cells"]:
-                if cell["cell_type"] == "code":
-                    cell["outputs"] = []
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return dict(nbformat.convert(nbformat.from_dict(content), 4))
-    except Exception as error:  # a damaged notebook can make the converters raise anything
-        raise Unreadable(
-            f"it is of an old format and cannot be converted ({type(error).__name__})"
-        ) from None
 
 
 def _cell(entry: dict[str, Any]) -> Cell:

@@ -5,12 +5,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from autograder.commands import ROOT, CommandError, find_unit, port_number
-from autograder.grading.errors import GradingError
+from autograder.commands import ROOT, find_unit, port_number, stops_with_a_sentence
 from autograder.grading.gradebook.course_table import results_of
 from autograder.student.launch import serve
 
 
+@stops_with_a_sentence
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     """Serve the pages until Ctrl-C, or say where a server of this folder does it already."""
     parser = argparse.ArgumentParser(
@@ -19,14 +19,10 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     parser.add_argument("unit", help="the unit: its folder's name or its number")
     parser.add_argument("--port", type=port_number, help="port to use if it is free")
     options = parser.parse_args(arguments)
-    try:
-        unit = find_unit(root / "notebooks", options.unit)
-        results_of(root, unit)
-        farewell = f"Reading is stopped; points and comments are in {root / 'gradebook.db'}"
-        serve(root, "author", f"/course/read/{unit}", options.port, farewell)
-    except (CommandError, GradingError) as error:
-        print(error, file=sys.stderr)
-        return 1
+    unit = find_unit(root / "notebooks", options.unit)
+    results_of(root, unit)
+    farewell = f"Reading is stopped; points and comments are in {root / 'gradebook.db'}"
+    serve(root, "author", f"/course/read/{unit}", options.port, farewell)
     return 0
 
 

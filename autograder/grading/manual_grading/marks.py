@@ -4,8 +4,7 @@ A change names the mark that its reader saw. One that has been changed since is 
 with all that was to be changed with it, so that two readers at once lose nothing.
 """
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,18 +14,16 @@ from nbgrader.api import (
     Comment,
     Grade,
     GradeCell,
-    Notebook,
     SolutionCell,
     SubmittedAssignment,
     SubmittedNotebook,
 )
-from sqlalchemy import Connection, create_engine, func, select, update
-from sqlalchemy.exc import DatabaseError
-from sqlalchemy.pool import NullPool
+from sqlalchemy import Connection, func, select, update
+from sqlalchemy.orm import aliased
 
 from autograder.grading.errors import GradingError
+from autograder.grading.gradebook.course_table import transaction
 
-BUSY_SECONDS = 10  # how long a writer waits for another one
 MAX_CHARACTERS = 20_000  # of a comment
 
 
@@ -62,7 +59,7 @@ class Mark:
         return asdict(self)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Graded:
     """One answer of one student in the gradebook.
 
@@ -70,18 +67,18 @@ class Graded:
         id: nbgrader's random id of the grade, which tells nothing of the student.
         submission: nbgrader's random id of the submitted notebook.
         cell: Name of the graded cell.
-        comment_id: nbgrader's id of the comment on the answer.
         auto_score: Points by the grader; None where a person has to read.
+        comment_id: nbgrader's id of the comment on the answer.
     """
 
+    mark: Mark
     id: str
     submission: str
     student: str
     cell: str
     max_points: float
-    comment_id: str
     auto_score: float | None
-    mark: Mark
+    comment_id: str
 
 
 @dataclass(frozen=True)
@@ -101,12 +98,7 @@ class Marks:
     """The marks in a course's gradebook."""
 
     def __init__(self, root: Path) -> None:
-        self.path = root / "gradebook.db"
-        self._engine = create_engine(
-            f"sqlite:///{self.path}",
-            poolclass=NullPool,
-            connect_args={"timeout": BUSY_SECONDS},
-        )
+        self._root = root
 
     def of_unit(self, unit: str) -> list[Graded]:
         """All answers of all students to the exercises of a unit.
@@ -114,27 +106,9 @@ class Marks:
         Raises:
             GradingError: If there is no gradebook, or it cannot be read.
         """
-        with self._transaction() as book:
-            comments = {row[:2]: row[2:] for row in book.execute(_of_unit(COMMENTS, unit))}
-            grades = book.execute(_of_unit(GRADES, unit)).all()
-        found = []
-        for id_, submission, student, cell, most, auto, score, waits in grades:
-            about = comments.get((submission, cell.removesuffix("-test")))
-            if about is not None:
-                mark = Mark(score, about[1] or "", waits)
-                found.append(
-                    Graded(
-                        id=id_,
-                        submission=submission,
-                        student=student,
-                        cell=cell,
-                        max_points=most,
-                        comment_id=about[0],
-                        auto_score=auto,
-                        mark=mark,
-                    )
-                )
-        return found
+        with transaction(self._root) as book:
+            rows = book.execute(ANSWERS.where(Assignment.name == unit)).all()
+        return [Graded(Mark(score, said or "", w), *about) for *about, score, said, w in rows]
 
     def change(self, changes: Sequence[Change]) -> None:
         """Change some marks in one transaction, if all of them are as they were seen.
@@ -149,22 +123,9 @@ class Marks:
                 raise GradingError(
                     f"Points are from 0 to {each.graded.max_points:g}; got {score:g}."
                 )
-        with self._transaction() as book:
+        with transaction(self._root) as book:
             for each in changes:
                 _change(book, each)
-
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[Connection]:
-        if not self.path.exists():
-            raise GradingError("There is no gradebook yet: `make grade UNIT=…` makes it.")
-        try:
-            with self._engine.begin() as connection:
-                yield connection
-        except DatabaseError as error:
-            raise GradingError(
-                f"The gradebook cannot be used now ({error.orig}), so nothing was written. Wait "
-                "for a grading run to end, then do it again."
-            ) from None
 
 
 def _change(book: Connection, change: Change) -> None:
@@ -186,25 +147,18 @@ def _change(book: Connection, change: Change) -> None:
             raise ChangedMeanwhileError
 
 
-GRADES = (
+ANSWERED = aliased(SolutionCell, flat=True)
+ANSWERS = (
     select(
         *(Grade.id, SubmittedNotebook.id, SubmittedAssignment.student_id, GradeCell.name),
-        *(GradeCell.max_score, Grade.auto_score, Grade.manual_score, Grade.needs_manual_grade),
+        *(GradeCell.max_score, Grade.auto_score, Comment.id),
+        *(Grade.manual_score, Comment.manual_comment, Grade.needs_manual_grade),
     )
-    .join(SubmittedNotebook, Grade.notebook_id == SubmittedNotebook.id)
     .join(GradeCell, Grade.cell_id == GradeCell.id)
+    .join(SubmittedNotebook, Grade.notebook_id == SubmittedNotebook.id)
+    .join(SubmittedAssignment, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
+    .join(Assignment, SubmittedAssignment.assignment_id == Assignment.id)
+    .join(Comment, Comment.notebook_id == SubmittedNotebook.id)
+    .join(ANSWERED, Comment.cell_id == ANSWERED.id)
+    .where(ANSWERED.name == func.replace(GradeCell.name, "-test", ""))
 )
-COMMENTS = (
-    select(SubmittedNotebook.id, SolutionCell.name, Comment.id, Comment.manual_comment)
-    .join(SubmittedNotebook, Comment.notebook_id == SubmittedNotebook.id)
-    .join(SolutionCell, Comment.cell_id == SolutionCell.id)
-)
-
-
-def _of_unit(query: Any, unit: str) -> Any:
-    return (
-        query.join(SubmittedAssignment, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
-        .join(Assignment, SubmittedAssignment.assignment_id == Assignment.id)
-        .join(Notebook, SubmittedNotebook.notebook_id == Notebook.id)
-        .where(Assignment.name == unit, Notebook.name == unit)
-    )

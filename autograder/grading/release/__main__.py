@@ -13,7 +13,7 @@ from pathlib import Path
 import nbformat
 
 from autograder.cells import cell_key
-from autograder.commands import ROOT, CommandError, find_unit, git
+from autograder.commands import ROOT, find_unit, git, stops_with_a_sentence
 from autograder.grading.errors import GradingError
 from autograder.grading.gradebook.gradebook_writer import GradebookWriter
 from autograder.grading.gradebook.submission_status import SubmissionStatus
@@ -40,12 +40,9 @@ class Releasing:
         """Take a course's folder and a unit.
 
         Raises:
-            GradingError: If the unit or the gradebook cannot be used.
+            CommandError: If the unit or the gradebook cannot be used.
         """
-        try:
-            self.unit = find_unit(root / "notebooks", unit)
-        except CommandError as error:
-            raise GradingError(str(error)) from None
+        self.unit = find_unit(root / "notebooks", unit)
         self.root, self.archive = root, Archive(root, self.unit)
         self.store = GradebookWriter(root, configuration(root), secret="")
         self.number = self.store.release_of(self.unit)
@@ -128,21 +125,16 @@ class Releasing:
             )
 
 
+@stops_with_a_sentence
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     """Release, and say what has changed; 1 if it cannot."""
     parser = argparse.ArgumentParser(prog="make release", usage=USAGE, description=__doc__)
     parser.add_argument("unit", help="number or folder of the unit")
     parser.add_argument("--dry-run", action="store_true", help="only say what would change")
     options = parser.parse_args(arguments)
-    try:
-        releasing = Releasing(root, options.unit)
-        lines = list(
-            releasing.forward(is_dry=options.dry_run)
-        )  # before a closed pipe can end it half-way
-        print("\n".join(lines))
-    except GradingError as error:
-        print(error, file=sys.stderr)
-        return 1
+    releasing = Releasing(root, options.unit)
+    lines = list(releasing.forward(is_dry=options.dry_run))  # before a closed pipe can end it
+    print("\n".join(lines))
     return 0
 
 

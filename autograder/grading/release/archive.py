@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 import nbformat
+from nbconvert.preprocessors import ClearOutputPreprocessor
 from nbformat import NotebookNode
 
 from autograder.files import write_synced
@@ -148,9 +149,6 @@ def built(root: Path, unit: str) -> Form:
 
 
 def _without_outputs(path: Path) -> str:
-    notebook = nbformat.read(path, as_version=4)
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = [], None
+    notebook, _ = ClearOutputPreprocessor().preprocess(nbformat.read(path, as_version=4), {})
     text: str = nbformat.writes(notebook)
     return text

@@ -7,9 +7,9 @@ from nbformat import NotebookNode
 
 from autograder import catalogue
 from autograder.cells import cell_key, nbgrader_metadata
+from autograder.grading.intake.wording import listed
 from autograder.grading.release.archive import Form
 
-MAX_LISTED = 6
 # What the build writes: points, minutes and numbers of exercises, minutes of the unit.
 GENERATED = re.compile(
     r"<span><strong>[\d.]+ points?</strong></span><span>\d+ min</span>|(?m:^### \d\d\.\d+ · )|"
@@ -57,7 +57,7 @@ def differences(old: Form, new: Form) -> list[str]:
         "code behind the checks, with the same practice cases, of": behind,
         "text or given code of": list(_changed_texts(old.notebook, new.notebook)),
     }
-    lines = [f"{kind}: {_listed(names)}" for kind, names in kinds.items() if names]
+    lines = [f"{kind}: {listed(names)}" for kind, names in kinds.items() if names]
     if not lines and (old.release, old.instructor) != (new.release, new.instructor):
         lines = ["marks or hidden parts of cells, which no student sees"]
     return lines
@@ -93,8 +93,3 @@ def _parts(notebook: NotebookNode) -> dict[str, list[str]]:
         if nbgrader_metadata(cell).get("grade"):
             parts[exercise_of(cell_key(cell))], texts = texts, []
     return parts | {"the end": texts}
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
-    return ", ".join(names[:MAX_LISTED]) + more

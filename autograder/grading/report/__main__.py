@@ -4,12 +4,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from autograder.commands import ROOT, CommandError, find_unit
+from autograder.commands import ROOT, find_unit, stops_with_a_sentence
 from autograder.files import write_whole
-from autograder.grading.errors import GradingError
 from autograder.grading.report.class_report import report_on
 
 
+@stops_with_a_sentence
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     """Write `report/<unit>.html` and print the table of the unit's exercises."""
     parser = argparse.ArgumentParser(
@@ -17,12 +17,8 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     )
     parser.add_argument("unit", help="the unit: its folder's name or its number")
     options = parser.parse_args(arguments)
-    try:
-        unit = find_unit(root / "notebooks", options.unit)
-        report = report_on(root, unit)
-    except (CommandError, GradingError) as error:
-        print(error, file=sys.stderr)
-        return 1
+    unit = find_unit(root / "notebooks", options.unit)
+    report = report_on(root, unit)
     path = root / "report" / f"{unit}.html"
     write_whole(path, report.page())
     print(report.in_short(), f"The whole report: {path}", sep="\n")

@@ -1,5 +1,6 @@
 """The report of a graded class, as data and as one self-contained page."""
 
+import statistics
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,8 @@ from autograder.grading.gradebook.submission_status import (
 )
 from autograder.grading.report.course_copies import Copies, course_copies
 from autograder.grading.report.figure import outcome_picture, points_picture
-from autograder.grading.report.tables import exercise_table, submission_table, text_table
+from autograder.grading.report.tables import exercise_table, text_table
+from autograder.grading.result import SubmissionResult
 from autograder.grading.run.run import configuration
 from course_utils import colours
 
@@ -32,7 +34,7 @@ class ClassReport:
 
     Attributes:
         exercises: One row an exercise, as `exercise_table` gives it.
-        submissions: One row a student, as `submission_table` gives it.
+        submissions: Their results, those that need a human first.
         texts: One row an exercise that a person reads, as `text_table` gives it.
         statuses: How each student stands, by id.
         copies: Who has the course's own code, word for word.
@@ -40,7 +42,7 @@ class ClassReport:
 
     unit: Unit
     exercises: pd.DataFrame
-    submissions: pd.DataFrame
+    submissions: tuple[SubmissionResult, ...]
     texts: pd.DataFrame
     statuses: tuple[SubmissionStatus, ...]
     copies: Copies
@@ -62,9 +64,9 @@ class ClassReport:
             columns=[item for item in self.unit.exercises if item.id in self._worth],
             waiting=[*what_waits(self.statuses), *who_was_late(self.statuses)],
             states=self._states,
-            cpu_seconds=self.submissions["cpu_seconds"].median(),
+            cpu_seconds=statistics.median(each.cpu_seconds for each in self.submissions),
             exercises=self.exercises.rename_axis("id").reset_index().to_dict("records"),
-            submissions=self.submissions.rename_axis("student").reset_index().to_dict("records"),
+            submissions=self.submissions,
             copies=self.copies,
         )
 
@@ -80,7 +82,7 @@ class ClassReport:
 
     @property
     def _states(self) -> str:
-        counts = Counter(self.submissions["state"])
+        counts = Counter(each.state for each in self.submissions)
         return ", ".join(f"{state} {count}" for state, count in sorted(counts.items()))
 
     def in_short(self) -> str:
@@ -112,7 +114,7 @@ def report_on(root: Path, unit: str) -> ClassReport:
     return ClassReport(
         unit=known,
         exercises=exercise_table(known, results),
-        submissions=submission_table(results),
+        submissions=tuple(sorted(results, key=lambda each: (not each.for_a_person, each.student))),
         texts=text_table(known, found),
         statuses=tuple(found),
         copies=course_copies(root, unit, results),

@@ -2,7 +2,6 @@
 
 import math
 import textwrap
-from collections import Counter
 from collections.abc import Sequence
 
 import pandas as pd
@@ -70,15 +69,10 @@ def points_picture(points: Sequence[float], most: float) -> Picture:
         most: Points possible without extra exercises.
     """
     width = max(1, math.ceil(max([most, *points]) / MAX_BARS))
-    bars = Counter(int(each // width) for each in points)
     last = int(max([most, *points]) // width)
     figure, pair = axes(9.0, 2.4)
-    pair.bar(
-        [width * (n + 0.5) for n in range(last + 1)],
-        [bars[n] for n in range(last + 1)],
-        width=0.9 * width,
-        color=colours.NEUTRAL,
-    )
+    edges = [width * n for n in range(last + 2)]
+    pair.hist(points, bins=edges, rwidth=0.9, color=colours.NEUTRAL)
     pair.set_xlabel(f"points, of {most:g} and extra ones")
     pair.set_ylabel("students")
     for axis in (pair.xaxis, pair.yaxis):

@@ -1,7 +1,7 @@
-"""A graded class as two tables: one row an exercise, and one row a submission."""
+"""A graded class as tables: exercises that checks judge, and those that people read."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -72,23 +72,4 @@ def text_table(unit: Unit, found: Sequence[SubmissionStatus]) -> pd.DataFrame:
                 "full_fraction": sum(s.points >= s.max_points for s in read) / max(1, len(read)),
                 "points_fraction": sum(each.points for each in read) / most if most else 0.0,
             }
-    return pd.DataFrame.from_dict(rows, orient="index")
-
-
-def submission_table(results: Iterable[SubmissionResult]) -> pd.DataFrame:
-    """One row for each student: what the submission earned, and why a person should look at it.
-
-    Columns: ``state``, ``points`` and ``max_points`` by the checks, ``cpu_seconds``; ``reasons``,
-    a list of sentences. Submissions that need a human come first.
-    """
-    rows = {
-        each.student: {
-            "state": each.state,
-            "points": sum(verdict.points for verdict in each.verdicts),
-            "max_points": sum(verdict.max_points for verdict in each.verdicts),
-            "cpu_seconds": each.cpu_seconds,
-            "reasons": [*each.for_a_person, *each.remarks],
-        }
-        for each in sorted(results, key=lambda each: (not each.for_a_person, each.student))
-    }
     return pd.DataFrame.from_dict(rows, orient="index")

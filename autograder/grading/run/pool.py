@@ -17,7 +17,7 @@ from pathlib import Path
 
 from autograder.grading.errors import GradingError, SandboxGoneError
 from autograder.grading.run import bounded_process, measurement_cache, referee
-from autograder.grading.run.submission import GradedSubmission, Submission, grade_bytes, ungraded
+from autograder.grading.run.submission import GradedSubmission, Submission, grade, ungraded
 from autograder.grading.sandbox import process_sandbox
 
 CONNECT_SECONDS = 10
@@ -32,9 +32,9 @@ class Pool:
     executor: Executor
     jobs: int
 
-    def submit(self, message: bytes) -> "Future[bytes]":
+    def submit(self, submission: Submission) -> "Future[GradedSubmission]":
         """Have one submission graded."""
-        return self.executor.submit(grade_bytes, message)
+        return self.executor.submit(grade, submission)
 
 
 @contextlib.contextmanager
@@ -61,7 +61,7 @@ def processes(
             list(threads.map(partial(_measure, seeds=seeds), exercises := [*exercises]))
             for name in exercises:
                 referee.prepare(name, seeds)
-            process_sandbox.client(is_unsafe)
+            process_sandbox.ready(is_unsafe)
             yield Pool(threads, jobs)
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
@@ -139,11 +139,11 @@ def stream(
     Raises:
         GradingError: If nothing can be graded at all.
     """
-    waiting: dict[Future[bytes], Submission] = {}
+    waiting: dict[Future[GradedSubmission], Submission] = {}
     source, again = iter(submissions), list[Submission]()
     while True:
         while len(waiting) < QUEUED_PER_PROCESS * pool.jobs and (submission := next(source, None)):
-            waiting[pool.submit(submission.to_bytes())] = submission
+            waiting[pool.submit(submission)] = submission
         if not waiting:
             break
         done, _ = wait(waiting, return_when=FIRST_COMPLETED)
@@ -158,17 +158,17 @@ def stream(
             else:
                 yield submission, _outcome(future, submission)
     for submission in again:
-        yield submission, _outcome(pool.submit(submission.to_bytes()), submission)
+        yield submission, _outcome(pool.submit(submission), submission)
 
 
-def _outcome(future: "Future[bytes]", submission: Submission) -> GradedSubmission:
+def _outcome(future: "Future[GradedSubmission]", submission: Submission) -> GradedSubmission:
     """The result, or no points and the reason for a person.
 
     Raises:
         GradingError: If the error has nothing to do with the submission.
     """
     try:
-        return GradedSubmission.from_bytes(future.result())
+        return future.result()
     except GradingError:
         raise
     except SandboxGoneError:

@@ -20,12 +20,12 @@ from traitlets.config.loader import PyFileConfigLoader
 from autograder import catalogue
 from autograder.checking.seeds import seeds_from
 from autograder.checking.verdict import Verdict
-from autograder.commands import CommandError, find_unit
+from autograder.commands import find_unit
 from autograder.files import read_line, replacing, write_synced
 from autograder.grading import intake
 from autograder.grading.errors import GradingError
 from autograder.grading.gradebook import timestamp
-from autograder.grading.gradebook.grade_key import Key, grade_key
+from autograder.grading.gradebook.grade_key import grade_key
 from autograder.grading.gradebook.gradebook_writer import GradebookWriter
 from autograder.grading.gradebook.unit_lock import lock
 from autograder.grading.intake.wording import shown
@@ -75,7 +75,7 @@ class Run:
         """Check that the unit can be graded.
 
         Raises:
-            GradingError: If it cannot; the message says what to do.
+            CommandError: If it cannot; the message says what to do.
         """
         self.root, self.options = root, options
         self.unit, self.release = _find_release(root, unit)
@@ -96,7 +96,7 @@ class Run:
         if options.exercise:
             self._check_exercise()
         if not options.is_unsafe and not options.scheduler:
-            _require_sandbox()
+            bubblewrap.sandboxed()
 
     def grade(self, on_result: OnResult) -> list[SubmissionResult]:
         """Grade and write all submissions; the results, in the order in which they came.
@@ -115,8 +115,7 @@ class Run:
             for submission, graded in stream(pool, self._submissions()):
                 if not results:
                     self.store.back_up()
-                key = Key(submission.digest, submission.course)
-                self.store.put(graded, self._folder(submission.student), key)
+                self.store.put(graded, self._folder(submission.student), submission.key)
                 results.append(graded.result)
                 on_result(graded.result)
             graded_now = {result.student for result in results}
@@ -147,7 +146,7 @@ class Run:
                     unit=self.unit,
                     student=student,
                     raw=found.raw,
-                    digest=key.submission,
+                    key=key,
                     release=self.release,
                     other_releases=others,
                     seeds=self.seeds,
@@ -229,10 +228,7 @@ def _find_release(root: Path, unit: str) -> tuple[str, str]:
                 f"The release {release} is not there: `nbgrader generate_assignment` deletes it "
                 f"when it fails. `make build UNIT={known.number}` makes it again."
             )
-    try:
-        folder = find_unit(root / "notebooks", unit)
-    except CommandError as error:
-        raise GradingError(str(error)) from None
+    folder = find_unit(root / "notebooks", unit)
     return folder, (root / "notebooks" / folder / f"{folder}.ipynb").read_text("utf-8")
 
 
@@ -297,10 +293,3 @@ def secret_of(root: Path) -> str:
 def configuration(root: Path) -> Config:
     """What `nbgrader_config.py` says."""
     return PyFileConfigLoader("nbgrader_config.py", path=str(root)).load_config()
-
-
-def _require_sandbox() -> None:
-    try:
-        bubblewrap.sandboxed()
-    except bubblewrap.SandboxUnavailableError as error:
-        raise GradingError(str(error)) from None

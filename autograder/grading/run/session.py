@@ -16,9 +16,9 @@ from autograder.grading.run.submission_limits import (
     Limits,
 )
 from autograder.grading.sandbox import framing
-from autograder.grading.sandbox.client import Client, Conversation, GoneError
+from autograder.grading.sandbox.client import Conversation, GoneError
 from autograder.grading.sandbox.framing import Reply
-from autograder.grading.sandbox.subprocess_fallback import SubprocessFallback
+from autograder.grading.sandbox.process_sandbox import Sandbox
 
 
 class Session:
@@ -29,8 +29,8 @@ class Session:
         exit_codes: Their exit codes.
     """
 
-    def __init__(self, client: Client | SubprocessFallback, limits: Limits) -> None:
-        self._client, self._limits = client, limits
+    def __init__(self, sandbox: Sandbox, limits: Limits) -> None:
+        self._sandbox, self._limits = sandbox, limits
         self._deadline = time.monotonic() + limits.total_seconds
         self._conversation: Conversation | None = None
         self._ran: list[tuple[dict[str, Any], bytes]] = []
@@ -108,7 +108,7 @@ class Session:
             self._num_processes += 1
             if self._num_processes > MAX_PROCESSES or self.cpu_seconds > MAX_CPU_SECONDS:
                 raise GoneError("too much of this notebook ended its process or took too long")
-            self._conversation = self._client.start_conversation(self._limits.child_seconds)
+            self._conversation = self._sandbox.start_conversation(self._limits.child_seconds)
             for request, note in self._ran:
                 seconds = self._at_most(WALL_TIME_FACTOR * self._limits.cell_seconds)
                 self._conversation.ask(request, seconds, note)

@@ -1,16 +1,13 @@
-"""Grade one submission: it comes as bytes, its result and its notebook as bytes out.
+"""Grade one submission: what it earns, and its notebook with outputs and verdicts.
 
-The same function serves a pool of processes on this machine and a Dask cluster. What reads a
+The same function serves the processes on this machine and a Dask cluster. What reads a
 student's bytes runs in a process that is thrown away, so that no submission can stop a run.
 """
 
-import base64
 import json
 import platform
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 
 import nbformat
@@ -20,14 +17,14 @@ from autograder.cells import cell_key, is_solution
 from autograder.checking.verdict import Verdict
 from autograder.grading import course_version, intake
 from autograder.grading.errors import GradingError, SandboxGoneError
+from autograder.grading.gradebook.grade_key import Key, grade_key
 from autograder.grading.result import REMARKS_CELL, SubmissionResult
 from autograder.grading.run import bounded_process, referee
 from autograder.grading.run.notebook_plan import questions
 from autograder.grading.run.session import Session
 from autograder.grading.run.submission_limits import Limits
 from autograder.grading.sandbox import process_sandbox
-from autograder.grading.sandbox.client import Client
-from autograder.grading.sandbox.subprocess_fallback import SubprocessFallback
+from autograder.grading.sandbox.process_sandbox import Sandbox
 from autograder.grading.shown import outputs, remarks
 
 
@@ -39,7 +36,6 @@ class Submission:
         unit: Folder of the unit.
         student: Id of the student.
         raw: The notebook as it was handed in, or None if it cannot be read.
-        digest: Hash of all that belongs to it, the first part of its grade's `Key`.
         release: The notebook as students got it, as JSON.
         other_releases: Those of other releases, which some students may have.
         seeds: Seeds of the hidden cases.
@@ -48,7 +44,7 @@ class Submission:
         is_unsafe: Whether the code may run without a sandbox.
         limits: Time limits of its code.
         bounds: What judging it may take.
-        course: Version of the course that has to grade it.
+        key: What its grade depends on; a course of the same version has to grade it.
     """
 
     unit: str
@@ -56,35 +52,20 @@ class Submission:
     raw: bytes | None
     release: str
     seeds: tuple[int, ...]
-    digest: str = ""
     other_releases: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     known: Mapping[str, Verdict] = field(default_factory=dict)
     is_unsafe: bool = False
     limits: Limits = field(default_factory=Limits)
     bounds: bounded_process.Bounds = field(default_factory=bounded_process.Bounds)
-    course: str = field(default_factory=course_version.of_course)
-
-    def to_bytes(self) -> bytes:
-        """The submission as JSON."""
-        raw = None if self.raw is None else base64.b64encode(self.raw).decode()
-        return json.dumps(asdict(self) | {"raw": raw}).encode()
-
-    @classmethod
-    def from_bytes(cls, message: bytes) -> "Submission":
-        """The submission that `to_bytes` wrote."""
-        entry = json.loads(message)
-        raw = None if entry["raw"] is None else base64.b64decode(entry["raw"])
-        known = {name: Verdict(**each) for name, each in entry["known"].items()}
-        lists = {name: tuple(entry[name]) for name in ("seeds", "remarks", "other_releases")}
-        limits, bounds = Limits(**entry["limits"]), bounded_process.Bounds(**entry["bounds"])
-        objects = {"raw": raw, "known": known, "limits": limits, "bounds": bounds}
-        return cls(**entry | objects | lists)
+    key: Key = field(default_factory=grade_key)
 
 
 @dataclass(frozen=True)
 class GradedSubmission:
     """The result of a submission and its notebook with outputs and verdicts, as JSON.
+
+    It crosses to the grading process as JSON too: what has read a student's bytes sends no objects.
 
     Attributes:
         is_final: Whether it depends on the submission alone, not on an error of the machine.
@@ -105,48 +86,39 @@ class GradedSubmission:
         return cls(SubmissionResult.from_json(result), notebook, is_final)
 
 
-def grade_bytes(message: bytes) -> bytes:
-    """Grade one submission: a `Submission` in, a `GradedSubmission` out.
-
-    Raises:
-        GradingError: If this process cannot grade any submission.
-    """
-    submission = Submission.from_bytes(message)
-    if submission.course != course_version.of_course():
-        raise GradingError(
-            f"The course on {platform.node()} is not the one with which this run began: close "
-            "JupyterLab after a change and start it anew; on a cluster, install the same version."
-        )
-    return grade(submission).to_bytes()
-
-
 def grade(submission: Submission) -> GradedSubmission:
     """Grade one submission in a process of its own, which is thrown away.
 
     Raises:
-        GradingError: If no sandbox starts, or a check cannot make its cases.
+        GradingError: If this process cannot grade any submission: it has another version of the
+            course, no sandbox starts, or a check cannot make its cases.
         SandboxGoneError: If the sandbox ended meanwhile.
     """
-    client = process_sandbox.client(submission.is_unsafe)
+    if submission.key.course != course_version.of_course():
+        raise GradingError(
+            f"The course on {platform.node()} is not the one with which this run began: close "
+            "JupyterLab after a change and start it anew; on a cluster, install the same version."
+        )
+    sandbox = process_sandbox.ready(submission.is_unsafe)
     release = nbformat.reads(submission.release, as_version=4)
     for question in questions(release):
         if question.exercise not in submission.known:  # measured here, once for all submissions
             referee.prepare(question.exercise, submission.seeds)
     try:
-        message = bounded_process.call(partial(_judged, submission, client), submission.bounds)
+        message = bounded_process.call(partial(_judged, submission, sandbox), submission.bounds)
         graded = GradedSubmission.from_bytes(message)
     except bounded_process.StoppedError as stopped:
         why = f"It was not graded: {stopped}."
         graded = ungraded(submission, why, is_final=stopped.is_final)
-    if not client.is_open:
+    if not sandbox.is_open:
         raise SandboxGoneError("the sandbox ended while it was graded")
     return graded
 
 
-def _judged(submission: Submission, client: Client | SubprocessFallback) -> bytes:
+def _judged(submission: Submission, sandbox: Sandbox) -> bytes:
     """The graded submission; what is wrong with the grader itself is left to a person."""
     try:
-        return _judge(submission, client).to_bytes()
+        return _judge(submission, sandbox).to_bytes()
     except MemoryError:
         raise
     except Exception as error:
@@ -154,19 +126,16 @@ def _judged(submission: Submission, client: Client | SubprocessFallback) -> byte
         return ungraded(submission, why, is_final=False).to_bytes()
 
 
-def _judge(submission: Submission, client: Client | SubprocessFallback) -> GradedSubmission:
-    stopwatch = _Stopwatch()
+def _judge(submission: Submission, sandbox: Sandbox) -> GradedSubmission:
     release = nbformat.reads(submission.release, as_version=4)
-    with stopwatch.phase("intake"):
-        others = [nbformat.reads(text, as_version=4) for text in submission.other_releases]
-        merged = intake.merge(submission.raw, release, others)
+    others = [nbformat.reads(text, as_version=4) for text in submission.other_releases]
+    merged = intake.merge(submission.raw, release, others)
     if merged.is_foreign:
         return ungraded(submission, merged.needs_human[0], *merged.remarks)
-    session = Session(client, submission.limits)
-    with stopwatch.phase("cells and answers"):
-        verdicts = referee.grade_notebook(
-            session, merged.notebook, release, submission.seeds, submission.known
-        )
+    session = Session(sandbox, submission.limits)
+    verdicts = referee.grade_notebook(
+        session, merged.notebook, release, submission.seeds, submission.known
+    )
     answers = {cell_key(cell): cell.source for cell in merged.notebook.cells if is_solution(cell)}
     result = SubmissionResult(
         unit=submission.unit,
@@ -181,7 +150,6 @@ def _judge(submission: Submission, client: Client | SubprocessFallback) -> Grade
         ),
         needs_human=(*merged.needs_human, *remarks.for_a_person(verdicts, session.exit_codes)),
         answers=answers,
-        seconds=stopwatch.seconds,
         cpu_seconds=session.cpu_seconds,
     )
     return GradedSubmission(result, nbformat.writes(_with_remarks(merged.notebook, result)))
@@ -223,18 +191,3 @@ def _with_remarks(notebook: NotebookNode, result: SubmissionResult) -> NotebookN
         text = "\n".join(["**Remarks of the grader**", "", *(f"- {line}" for line in safe)])
         notebook.cells.insert(0, nbformat.v4.new_markdown_cell(text, id=REMARKS_CELL))
     return notebook
-
-
-class _Stopwatch:
-    """Wall time by phase."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] = time.perf_counter() - start

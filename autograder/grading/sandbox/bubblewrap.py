@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder.grading.course_version import PACKAGES, SOURCE
+from autograder.grading.errors import GradingError
 
 # Where the sandbox sees the course and Python's virtual environment.
 COURSE, VIRTUAL_ENVIRONMENT = Path("/course"), Path("/environment")
@@ -36,7 +37,7 @@ TRIAL_SECONDS = 20
 HOW_TO_GET = "install bubblewrap (`apt-get install bubblewrap`)"
 
 
-class SandboxUnavailableError(RuntimeError):
+class SandboxUnavailableError(GradingError):
     """No sandbox can be made here; the message says what to do."""
 
 

@@ -7,6 +7,7 @@ import subprocess
 from abc import ABC, abstractmethod
 from typing import Any
 
+from autograder.grading.errors import GradingError
 from autograder.grading.sandbox import framing
 from autograder.grading.sandbox.bubblewrap import Launcher, kill_group
 from autograder.grading.sandbox.framing import Reply
@@ -21,21 +22,35 @@ class GoneError(RuntimeError):
     """The process of a submission has ended; the message says how."""
 
 
-class Client:
-    """Starts processes in a fork server, which several graders may share."""
+class SandboxProcess:
+    """The process that runs `fork_server`, and forks one for each submission."""
 
-    def __init__(self, control: socket.socket) -> None:
-        self._control = control
+    def __init__(self, launcher: Launcher) -> None:
+        """Start it; it imports what it needs while the caller goes on."""
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = launcher.start(FORK_SERVER, theirs.fileno())
+        self._is_ready = False
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process still runs."""
+        return self._process.poll() is None
 
     @property
     def is_open(self) -> bool:
-        """Whether the fork server still holds its end of the socket."""
+        """Whether the fork server still holds its end of the socket; in a forked process, too."""
         try:
             return bool(self._control.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
         except BlockingIOError:
             return True
         except OSError:
             return False
+
+    def close(self) -> None:
+        """End the process and everything in its sandbox."""
+        self._control.close()
+        kill_group(self._process)
 
     def start_conversation(self, child_seconds: float) -> "ForkedConversation":
         """Start a fresh process for one submission.
@@ -56,33 +71,11 @@ class Client:
                 raise GoneError("the sandbox is gone") from None
         return ForkedConversation(requests, supervisor)
 
-
-class SandboxProcess:
-    """The referee's handle on the process that runs `fork_server`."""
-
-    def __init__(self, launcher: Launcher) -> None:
-        """Start it; it imports what it needs while the caller goes on."""
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.client = Client(self._control)
-        with theirs:
-            self._process = launcher.start(FORK_SERVER, theirs.fileno())
-        self._is_ready = False
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the process still runs."""
-        return self._process.poll() is None
-
-    def close(self) -> None:
-        """End the process and everything in its sandbox."""
-        self._control.close()
-        kill_group(self._process)
-
     def wait_until_ready(self) -> None:
         """Wait until everything is imported.
 
         Raises:
-            GoneError: If the fork server does not start.
+            GradingError: If the fork server does not start.
         """
         if self._is_ready:
             return
@@ -93,7 +86,7 @@ class SandboxProcess:
         if not self._is_ready:
             reason = self._last_words()
             self.close()
-            raise GoneError(
+            raise GradingError(
                 f"The sandbox does not start ({reason}). Is the course's folder readable for "
                 "everybody, is the environment whole, and does `make lint` find no error?"
             )

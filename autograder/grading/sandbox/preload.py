@@ -3,23 +3,12 @@
 import importlib
 import pkgutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import autograder
 import course_utils
-from autograder import catalogue
+from autograder import catalogue, checking
 
-OF_COURSE_UTILS = (
-    "configs",
-    "distributed",
-    "formulas",
-    "instruments",
-    "planner",
-    "records",
-    "reference",
-    "show",
-)
-LOADED = ((autograder, ("checking",)), (course_utils, OF_COURSE_UTILS))
+COMMAND = "course_utils.torchrun"  # no notebook uses it
 # What torch, notebooks and tracebacks import late, at their first use.
 LATE = (
     "IPython.core.logger",
@@ -43,24 +32,15 @@ LATE = (
 
 
 def load() -> None:
-    """Import the course's modules and what others import late, as far as it is installed."""
+    """Import the course's modules and what others import late."""
     for name in (*LATE, *_course_modules()):
-        try:
-            importlib.import_module(name)
-        except ModuleNotFoundError as missing:
-            if (
-                name.startswith(("autograder", "course_utils"))
-                or missing.name != name.split(".", maxsplit=1)[0]
-            ):
-                raise
+        importlib.import_module(name)
     catalogue.units()
     for name in autograder.__all__:  # resolve them now: later their modules are unloaded
         getattr(autograder, name)
 
 
 def _course_modules() -> Iterator[str]:
-    for package, names in LOADED:
-        for name in names:
-            folder = Path(package.__path__[0], name)
-            found = pkgutil.walk_packages([str(folder)], f"{package.__name__}.{name}.")
-            yield from (each.name for each in found)
+    for package in (checking, course_utils):
+        found = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+        yield from (each.name for each in found if not each.name.startswith(COMMAND))

@@ -3,9 +3,8 @@
 import atexit
 import threading
 
-from autograder.grading.errors import GradingError
 from autograder.grading.sandbox import bubblewrap
-from autograder.grading.sandbox.client import Client, GoneError, SandboxProcess
+from autograder.grading.sandbox.client import SandboxProcess
 from autograder.grading.sandbox.subprocess_fallback import SubprocessFallback
 
 Sandbox = SandboxProcess | SubprocessFallback
@@ -25,27 +24,21 @@ def start(is_unsafe: bool) -> Sandbox:
         sandbox.close()
         sandbox = None
     if sandbox is None:
-        try:
-            sandbox = SubprocessFallback() if is_unsafe else SandboxProcess(bubblewrap.sandboxed())
-        except bubblewrap.SandboxUnavailableError as error:
-            raise GradingError(str(error)) from None
+        sandbox = SubprocessFallback() if is_unsafe else SandboxProcess(bubblewrap.sandboxed())
         _own[is_unsafe] = sandbox
     return sandbox
 
 
-def client(is_unsafe: bool) -> Client | SubprocessFallback:
-    """The client of the sandbox, which is started, or started anew if it has died.
+def ready(is_unsafe: bool) -> Sandbox:
+    """The sandbox, which is started, or started anew if it has died, and can be used.
 
     Raises:
         GradingError: If it does not start.
     """
     with _lock:
         sandbox = start(is_unsafe)
-        try:
-            sandbox.wait_until_ready()
-        except GoneError as error:
-            raise GradingError(str(error)) from None
-    return sandbox.client
+        sandbox.wait_until_ready()
+    return sandbox
 
 
 @atexit.register

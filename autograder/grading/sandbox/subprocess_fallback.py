@@ -19,14 +19,9 @@ from autograder.grading.sandbox.confinement import MAX_CPU_SECONDS, MAX_FILE_BYT
 
 
 class SubprocessFallback:
-    """Starts a process for each submission; both a sandbox and its own client."""
+    """Starts a process for each submission, as `SandboxProcess` does in its sandbox."""
 
     is_alive = is_open = True
-
-    @property
-    def client(self) -> "SubprocessFallback":
-        """Itself: the grading process starts the processes."""
-        return self
 
     def start_conversation(self, child_seconds: float = 0.0) -> "SubprocessConversation":
         """Start a fresh process for one submission, not ready yet; nobody counts its children."""

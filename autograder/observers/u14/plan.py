@@ -49,6 +49,7 @@ def _fitting(case: Case) -> Iterator[bool]:
 def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     """What is wrong with a plan: its names, a size, its bytes, its seconds; the first of these."""
     first_wrong, number = _first_wrong(case, observed, right)
+    scenario = case["scenario"]
 
     def fact(name: str, label: str, ask: str) -> Fact:
         return Fact(name, number if name == first_wrong else 0.0, label, ask)
@@ -79,8 +80,8 @@ def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
         ),
         fact(
             "layers_left_over",
-            "The stages of a plan do not divide the layers.",
-            "Which numbers of stages divide the layers?",
+            "The pipeline stages of a plan do not divide the layers.",
+            "Which numbers of pipeline stages divide the layers?",
         ),
         fact(
             "sequences_left_over",
@@ -94,7 +95,7 @@ def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
         ),
         fact(
             "nothing_to_share",
-            "A plan with one replica alone has a stage above 0.",
+            "A plan with one replica alone has a ZeRO stage above 0.",
             "With whom would a single replica share its state?",
         ),
         fact(
@@ -104,9 +105,10 @@ def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
         ),
         fact(
             "percent_slower",
-            "per cent of seconds above the best plan (2 by the model, 10 by the clock are allowed)",
+            f"A step of the plan takes {number:.1f} % longer than the best plan's; {scenario}, at "
+            f"most {ALLOWED_PERCENT[scenario]} % are allowed.",
             "Some plan that fits is faster than yours. Which sizes do you not try: tensor ranks, "
-            "stages, sharding, larger micro-batches, or layers that run again?",
+            "pipeline stages, ZeRO stages, larger micro-batches, or layers that run again?",
         ),
     ]
 
@@ -123,7 +125,7 @@ def _first_wrong(case: Case, observed: Plain, right: Plain) -> tuple[str, float]
     num_bytes, _ = case["costs"][key]
     memory = case["machine"]["memory_bytes"]
     if num_bytes > memory:
-        return "percent_too_large", round(100 * (num_bytes / memory - 1), 3)
+        return "percent_too_large", 100 * (num_bytes / memory - 1)
     slower = 100 * (right["seconds"][key] / right["best"] - 1)
     if slower > ALLOWED_PERCENT[case["scenario"]]:
         return "percent_slower", round(slower, 3)

@@ -60,7 +60,9 @@ def flags(framework: str, plan: Plan, seq_len: int, num_sequences: int) -> list[
     known = find_named("framework", framework, arguments())
     for trait in traits(plan):
         if trait not in known:
-            raise ValueError(f"{plan}: {framework} has no argument for {trait}")
+            what = trait.replace("several stages", "several pipeline stages")
+            zero = "ZeRO " if what.startswith("stage") else ""
+            raise ValueError(f"{plan}: {framework} has no argument for {zero}{what}")
     num_micro_batches, rest = divmod(num_sequences, plan.data * plan.micro_batch)
     if rest:
         raise ValueError(f"{plan}: {num_sequences} sequences are no whole number of micro-batches")

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from course_utils import colours
 from course_utils.intervals import length, union
+from course_utils.quantities import format_bytes
 from course_utils.show.layer_diagram.svg import INK, LINE, element
-from course_utils.show.memory_over_time import format_bytes
 from course_utils.show.picture import text_on
 from course_utils.traces import COMPUTE, Event
 from course_utils.traces.perfetto import lanes_of

@@ -1,9 +1,28 @@
 """Kinds of cases that the exercises of unit 02 have for every seed."""
 
+from course_utils.traces import GPU_WORK
+
 FEATURES = {
     "u02-profile": {
         name: lambda case, name=name: any(row["operator"] == name for row in case["rows"])
         for name in ("aten::mm", "aten::addmm", "aten::bmm", "aten::matmul", "aten::linear")
+    },
+    "u02-waits": {
+        "a loader": lambda case: any("DataLoader" in each["name"] for each in case["events"]),
+        "launches that are not recorded": lambda case: any(
+            each["launch_ns"] is None and each["kind"] in GPU_WORK for each in case["events"]
+        ),
+        "several streams": lambda case: (
+            len({each["lane"] for each in case["events"] if each["kind"] in GPU_WORK}) > 1
+        ),
+        "copies": lambda case: any(each["kind"] == "memcpy" for each in case["events"]),
+        "a range on the GPU": lambda case: any(
+            each["lane"] == "gpu" and each["kind"] == "range" for each in case["events"]
+        ),
+        "launches far ahead": lambda case: any(
+            each["start_ns"] - (each["launch_ns"] or each["start_ns"]) > 10**7
+            for each in case["events"]
+        ),
     },
     "u02-product-bytes": {
         "one row": lambda case: case["rows"] == 1,

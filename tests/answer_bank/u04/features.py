@@ -1,13 +1,23 @@
 """Kinds of cases that the exercises of unit 04 have for every seed."""
 
-from autograder.exercises.u04 import counted
+from autograder.exercises.u04.recorded import is_kept, is_moved, is_untouched
+from autograder.exercises.u04.snapshot import counted
 from course_utils.reference.allocator import CachingAllocator
 
 
-def _line(case: dict) -> list[int]:
+def _between(case: dict) -> list[int]:
+    """Live bytes after each change, though others of its moment follow."""
+    live, lines = {}, []
+    for _, category, num_bytes in case["changes"]:
+        live[category] = num_bytes
+        lines.append(sum(live.values()))
+    return lines
+
+
+def _wholes(case: dict) -> list[int]:
+    """Live bytes after each moment."""
     return [
-        sum(size for born, died, size in case["storages"] if born <= op < (died or 10**9))
-        for op in range(case["num_operations"] + 1)
+        *{at: n for (at, _, _), n in zip(case["changes"], _between(case), strict=True)}.values()
     ]
 
 
@@ -32,16 +42,25 @@ def _levels(case: dict) -> tuple[int, int]:
 
 
 FEATURES = {
-    "u04-peak-of-line": {
-        "highest at the beginning": lambda c: _line(c).index(max(_line(c))) == 0,
-        "highest at the end": lambda c: _line(c).index(max(_line(c))) == c["num_operations"],
-        "no storages": lambda case: not case["storages"],
-        "highest twice": lambda c: _line(c).count(max(_line(c))) > 1,
-        "freed after the last": lambda c: any(
-            died == c["num_operations"] + 1 for _, died, _ in c["storages"]
+    "u04-timeline": {
+        "a fix moves the peak": is_moved,
+        "a fix lowers the peak where it is": is_kept,
+        "a fix that is not live at the peak": is_untouched,
+        "highest twice": lambda case: _wholes(case).count(max(_wholes(case))) > 1,
+        "highest at the end": lambda case: _wholes(case)[-1] == max(_wholes(case)),
+        "higher between two changes of a moment": lambda case: (
+            max(_between(case)) > max(_wholes(case))
         ),
-        "one dies where another is born": lambda c: (
-            {died for _, died, _ in c["storages"]} & {born for born, _, _ in c["storages"]}
+        "two categories avoided": lambda case: len(case["avoided"]) > 1,
+    },
+    "u04-oom": {
+        "step 1": lambda case: case["run"]["step"] == 1,
+        "step 2": lambda case: case["run"]["step"] == 2,
+        "a later step": lambda case: case["run"]["step"] > 2,
+        "one layer checkpointed": lambda case: case["run"]["num_checkpointed"] == 1,
+        "all layers checkpointed": lambda case: not case["live"]["layers"],
+        "not half of the layers checkpointed": lambda case: (
+            2 * case["run"]["num_checkpointed"] != case["run"]["num_layers"]
         ),
     },
     "u04-moments": {
@@ -95,10 +114,6 @@ FEATURES = {
         "a traced training": lambda case: isinstance(case["script"], str),
         "exactly one MiB": lambda case: 2**20 in _numbers(case),
         "larger than a segment": lambda case: max(_numbers(case)) > 20 * 2**20,
-    },
-    "u04-fragment": {
-        "the smallest device": lambda case: case["device_bytes"] == 40 * MIB,
-        "a large device": lambda case: case["device_bytes"] >= 900 * MIB,
     },
     "u04-snapshot": {
         "recorded late": lambda case: case["recorded_from"] > 0,

@@ -74,14 +74,6 @@ class Allocator:
         self.available.append(block)
 
 
-# === u04-fragment
-
-
-def fragment(device_bytes):
-    n = device_bytes // 2**21
-    return [2**21] * n + [-i for i in range(1, n + 1, 2)]
-
-
 # === u04-snapshot
 
 

@@ -74,17 +74,6 @@ class Allocator:
         insort(pool, (length, start, segment))
 
 
-# === u04-fragment
-
-
-def fragment(device_bytes):
-    segments = device_bytes // 2**20 // 20
-    script = segments * 5 * [4 * 2**20]
-    for first in range(1, 5 * segments, 5):
-        script += [-first, -first - 2, -first - 4]
-    return script
-
-
 # === u04-snapshot
 
 

@@ -1,5 +1,24 @@
 """Kinds of cases that the exercises of unit 06 have for every seed."""
 
+from autograder.exercises.u06.rates import kv_bytes, kv_in_flight, walked
+
+
+def _needed(case: dict) -> int:
+    """Keys and values of the heads in flight."""
+    shape = case["shape"]
+    return kv_in_flight(shape, case["block_q"], case["gpu"]["processors"]) * kv_bytes(shape)
+
+
+def _fits(case: dict) -> bool:
+    return _needed(case) <= case["gpu"]["l2_bytes"]
+
+
+def _all_fit(case: dict) -> bool:
+    shape = case["shape"]
+    heads: int = shape["batch"] * shape["kv_heads"]
+    return heads * kv_bytes(shape) <= case["gpu"]["l2_bytes"]
+
+
 FEATURES = {
     "u06-online": {
         "one block": lambda case: len(case["block_lengths"]) == 1,
@@ -25,6 +44,28 @@ FEATURES = {
         "ragged, traffic counted": lambda case: (
             case["scenario"] == "traffic" and case["num_queries"] % case["block_q"] > 0
         ),
+    },
+    "u06-l2": {
+        "the cache holds what is in flight": lambda case: _fits(case) and not _all_fit(case),
+        "the cache does not": lambda case: not _fits(case),
+        "just so": lambda case: _needed(case) == case["gpu"]["l2_bytes"],
+        "a head that has only begun decides, and bytes take the time": lambda case: (
+            walked(**case)["l2_rate"] < case["gpu"]["peak"]
+            and not _fits(case)
+            and _needed(case) - kv_bytes(case["shape"]) < case["gpu"]["l2_bytes"]
+            and case["gpu"]["processors"] % -(-case["shape"]["seq"] // case["block_q"])
+        ),
+        "the first head of a group decides": lambda case: (
+            case["shape"]["heads"] > case["shape"]["kv_heads"]
+            and walked(**case)["l2_rate"] < case["gpu"]["peak"]
+            and _needed(case) - 1 == case["gpu"]["l2_bytes"]
+        ),
+        "shared keys": lambda case: case["shape"]["heads"] > case["shape"]["kv_heads"],
+        "several sequences": lambda case: case["shape"]["batch"] > 1,
+        "ragged tiles": lambda case: case["shape"]["seq"] % case["block_q"] > 0,
+        "more processors than tiles": lambda case: case["gpu"]["processors"] == 10_000,
+        "bound by products": lambda case: walked(**case)["l2_rate"] == case["gpu"]["peak"],
+        "bound by bytes": lambda case: walked(**case)["dram_rate"] < case["gpu"]["peak"],
     },
     "u06-backward": {
         "ragged": lambda case: case["seq_len"] % case["block"] > 0,
@@ -52,23 +93,6 @@ FEATURES = {
         "low": lambda case: case["kind"] == "low",
         "no key at all": lambda case: case["kind"] == "no key at all",
         "no key in the first": lambda case: case["kind"] == "no key in the first",
-    },
-    "u06-blocks": {
-        "all fit": lambda case: (
-            (case["capacity"] - case["block_k"] * case["head_dim"])
-            // (2 * case["head_dim"] + case["block_k"] + 3)
-            >= case["num_queries"]
-        ),
-        "some fit": lambda case: (
-            (case["capacity"] - case["block_k"] * case["head_dim"])
-            // (2 * case["head_dim"] + case["block_k"] + 3)
-            < case["num_queries"]
-        ),
-    },
-    "u06-backward-traffic": {
-        "ragged keys": lambda case: case["num_keys"] % case["block_k"] > 0,
-        "beyond a float": lambda case: case["num_keys"] > 2**29,
-        "more queries": lambda case: case["num_keys"] < case["num_queries"],
     },
     "u06-causal-tiles": {
         "as many keys": lambda case: case["num_queries"] == case["num_keys"],

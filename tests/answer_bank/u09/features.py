@@ -2,7 +2,10 @@
 
 import itertools
 import math
+from collections import Counter
 from itertools import pairwise
+
+from autograder.exercises.u09.late import measured_lateness
 
 
 def _total_bytes(case: dict[str, list[int]]) -> int:
@@ -17,6 +20,20 @@ def _ordered(case, kind):
     """Events of a kind in the order of time."""
     some = [each for each in case["events"] if each["name"] == kind]
     return sorted(some, key=lambda each: each["start_ns"])
+
+
+def _last_ranks(case):
+    """How often each rank is the last to begin a collective."""
+    in_order = sorted(case["events"], key=lambda each: each["start_ns"])
+    num_ranks = len({each["rank"] for each in in_order})
+    return Counter(each["rank"] for each in in_order[num_ranks - 1 :: num_ranks])
+
+
+def _shortest_inside(case):
+    inside = Counter()
+    for each in case["events"]:
+        inside[each["rank"]] += each["end_ns"] - each["start_ns"]
+    return inside.most_common()[-1][0]
 
 
 FEATURES = {
@@ -55,6 +72,25 @@ FEATURES = {
         "nearly even": lambda case: case["num_ranks"] > 500,
         "few parameters": lambda case: case["num_params"] < 5,
         "four bytes": lambda case: case["bytes_per_element"] == 4,
+    },
+    "u09-late": {
+        "not in the order of time": lambda case: (
+            case["events"] != sorted(case["events"], key=lambda each: each["start_ns"])
+        ),
+        "calls that look alike": lambda case: (
+            max(Counter((e["name"], e["bytes"], e["rank"]) for e in case["events"]).values()) > 1
+        ),
+        "asked for the straggler": lambda case: (
+            measured_lateness(**case)["straggler"] == case["rank"]
+        ),
+        "asked for another": lambda case: measured_lateness(**case)["straggler"] != case["rank"],
+        "recorded": lambda case: any(each["name"].startswith("nccl") for each in case["events"]),
+        "the straggler is not most often last": lambda case: (
+            _last_ranks(case).most_common(1)[0][0] != measured_lateness(**case)["straggler"]
+        ),
+        "the straggler is not shortest inside": lambda case: (
+            _shortest_inside(case) != measured_lateness(**case)["straggler"]
+        ),
     },
     "u09-no-sync": {
         "one micro-batch": lambda case: case["num_micro_batches"] == 1,

@@ -1,6 +1,7 @@
 """Kinds of cases that the exercises of unit 10 have for every seed."""
 
 from fractions import Fraction
+from itertools import pairwise
 
 
 def _numbers(case):
@@ -17,6 +18,13 @@ def _hide_part(case):
     n, d, rate, latency, flops = case.values()
     top = (d - 1) * (latency * d * rate + 2 * n * 10**9) * flops
     return Fraction(top, 2 * n * d * rate * 10**9) % 1
+
+
+def _at_once(case, kind, name):
+    """Whether two events of a kind run at the same time."""
+    some = [each for each in case["events"] if each["kind"] == kind and name in each["name"]]
+    some.sort(key=lambda each: each["start_ns"])
+    return any(one["end_ns"] > other["start_ns"] for one, other in pairwise(some))
 
 
 FEATURES = {
@@ -78,6 +86,14 @@ FEATURES = {
         "time on several ranks": lambda case: case["scenario"] == "time" and case["num_ranks"] > 1,
         "memory on several ranks": lambda case: (
             case["scenario"] == "memory" and case["num_ranks"] > 1
+        ),
+    },
+    "u10-overlap": {
+        "recorded": lambda case: any(each["name"].startswith("nccl") for each in case["events"]),
+        "two kernels at once": lambda case: _at_once(case, "kernel", ""),
+        "two gathers at once": lambda case: _at_once(case, "communication", "AllGather"),
+        "not in the order of time": lambda case: (
+            case["events"] != sorted(case["events"], key=lambda each: each["start_ns"])
         ),
     },
     "u10-norm": {

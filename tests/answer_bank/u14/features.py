@@ -66,7 +66,7 @@ FEATURES = {
         "one stage pays": lambda case: any(row["stages"] == 1 for row in _paying(case)),
         "only stages pay": lambda case: all(row["stages"] > 1 for row in _paying(case)),
         "not more than two stages": lambda case: all(row["stages"] <= 2 for row in case["rows"]),
-        "rows of the sweep": lambda case: len(case["rows"]) == 32,
+        "rows of the sweep": lambda case: len(case["rows"]) == 11,
     },
     "u14-plan": {
         "by the model": lambda case: case["scenario"] == "by the model",

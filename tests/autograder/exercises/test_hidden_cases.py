@@ -24,7 +24,6 @@ GRADES = [seeds_from(f"class {number}") for number in range(NUM_PAIRS)]
 # Kinds that have too few cases, by exercise: how many cases of a seed students have, at most. A
 # table of them earns nothing in these exercises, too: each part has other cases.
 TOO_FEW = {
-    "u04-fragment": 2,  # devices of three and four segments
     "u07-stochastic": 1,  # zero
     "u09-ring": 5,  # fewer numbers than three or four ranks
 }

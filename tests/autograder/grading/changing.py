@@ -20,7 +20,7 @@ from autograder.grading.run import submission
 from autograder.grading.run.notebook_plan import questions
 from autograder.grading.run.run import Run
 from autograder.grading.shown import outputs
-from tests.autograder.grading.course_folder import NOON
+from tests.autograder.grading.course_folder import put_submission
 from tests.autograder.grading.small import UNIT, InThisProcess, Small
 from tests.notebooks.filling import ROOT, solved
 
@@ -43,11 +43,9 @@ class ByText(InThisProcess):
         """Take an exercise whose check fails by itself; it may be none."""
         self.broken = broken
 
-    def submit(self, message: bytes) -> Future:
+    def submit(self, given: submission.Submission) -> Future:
         future = Future()
-        future.set_result(
-            submission._judge(submission.Submission.from_bytes(message), self).to_bytes()
-        )
+        future.set_result(submission._judge(given, self))
         return future
 
     def grade_notebook(self, session, notebook, release, *_) -> list[Verdict]:
@@ -148,10 +146,7 @@ def hand_in(course: Small, student: str, answers: dict[str, str], added: str = "
         cell.source = answers.get(cell.id, cell.source)
     if added:
         notebook.cells.insert(8, nbformat.v4.new_code_cell(added))
-    path = course.root / "submitted" / student / UNIT / f"{UNIT}.ipynb"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    nbformat.write(notebook, path)
-    (path.parent / "timestamp.txt").write_text(NOON, encoding="utf-8")
+    put_submission(course.root, student, UNIT, notebook)
 
 
 def scores(course: Small, student: str) -> dict[str, float | None]:

@@ -12,11 +12,3 @@ __all__ = ["generated", "small", "whole"]
 @pytest.fixture(scope="module")
 def course(tmp_path_factory):
     return Course(tmp_path_factory.mktemp("course"))
-
-
-@pytest.fixture(scope="module")
-def strict_course(tmp_path_factory):
-    return Course(
-        tmp_path_factory.mktemp("strict"),
-        more_config='c.LateSubmissionPlugin.penalty_method = "zero"',
-    )

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
+from nbformat import NotebookNode
 from nbgrader.api import Gradebook
 
 from autograder.student.work_folder import WorkFolder
@@ -20,14 +21,24 @@ from pathlib import Path
 exec(compile(Path("{config}").read_text(), "{copy}", "exec"))
 c.Exchange.root = "{exchange}"
 c.CourseDirectory.root = "{course}"
-{more}
 """
+
+
+def put_submission(
+    root: Path, student: str, unit: str, notebook: NotebookNode, when: str = NOON
+) -> Path:
+    """Put a submission where `nbgrader collect` would, and give its folder."""
+    place = root / "submitted" / student / unit
+    place.mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook, place / f"{unit}.ipynb")
+    (place / "timestamp.txt").write_text(when, encoding="utf-8")
+    return place
 
 
 class Course:
     """A course in a folder, its gradebook, and a student's folder beside it."""
 
-    def __init__(self, folder: Path, more_config: str = ""):
+    def __init__(self, folder: Path):
         self.folder, self.student_folder = folder / "course", folder / "student"
         self.exchange = folder / "exchange"
         for place in (self.folder, self.student_folder, self.exchange):
@@ -38,16 +49,15 @@ class Course:
             (self.folder / "grading" / "measured").symlink_to(shared)
         shutil.copytree(ROOT / "solutions", self.folder / "solutions")
         shutil.copy(ROOT / "nbgrader_config.py", self.folder / "course_config.py")
-        self._configure(self.folder, more_config)
-        self._configure(self.student_folder, "")
+        self._configure(self.folder)
+        self._configure(self.student_folder)
 
-    def _configure(self, place: Path, more: str) -> None:
+    def _configure(self, place: Path) -> None:
         text = CONFIG.format(
             config=self.folder / "course_config.py",
             copy=self.folder / "nbgrader_config.py",
             exchange=self.exchange,
             course=place,
-            more=more,
         )
         (place / "nbgrader_config.py").write_text(text, encoding="utf-8")
 
@@ -69,11 +79,7 @@ class Course:
             list(pool.map(lambda command: self.run(*command), commands))
 
     def hand_in(self, student: str, unit: str, answers: dict[str, str], when: str = NOON) -> None:
-        """Put a submission where `nbgrader collect` would."""
-        place = self.folder / "submitted" / student / unit
-        place.mkdir(parents=True)
-        nbformat.write(filled(unit, answers), place / f"{unit}.ipynb")
-        (place / "timestamp.txt").write_text(when, encoding="utf-8")
+        put_submission(self.folder, student, unit, filled(unit, answers), when)
 
     def hand_in_from_work_folder(self, student: str, unit: str) -> None:
         """The file that `make submit` writes, for a solved notebook with a cell of one's own."""
@@ -83,10 +89,8 @@ class Course:
         notebook = filled(unit, solved(unit))
         notebook.cells.insert(5, nbformat.v4.new_code_cell("print('of my own')"))
         nbformat.write(notebook, work / "work" / unit / f"{unit}.ipynb")
-        place = self.folder / "submitted" / student / unit
-        place.mkdir(parents=True)
-        shutil.copy(WorkFolder(work).submit(unit), place / f"{unit}.ipynb")
-        (place / "timestamp.txt").write_text(NOON, encoding="utf-8")
+        handed_in = nbformat.read(WorkFolder(work).submit(unit), as_version=4)
+        put_submission(self.folder, student, unit, handed_in)
 
     def gradebook(self) -> Gradebook:
         return Gradebook(f"sqlite:///{self.folder / 'gradebook.db'}", "efficient_llm_training")

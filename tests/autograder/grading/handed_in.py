@@ -27,19 +27,6 @@ def plain(unit: str = UNIT) -> dict[str, Any]:
     return json.loads(text(unit))
 
 
-def in_format(version: int) -> dict[str, Any]:
-    """A solved notebook in format 2 or 3."""
-    cells = [
-        {"cell_type": "code", "input": cell["source"], "language": "python", "outputs": 5}
-        | {"metadata": cell["metadata"], "prompt_number": 1}
-        if cell["cell_type"] == "code"
-        else {key: cell[key] for key in ("cell_type", "metadata", "source")}
-        for cell in plain()["cells"]
-    ]
-    old = {"nbformat": version, "nbformat_minor": 0, "metadata": {"name": "x"}}
-    return old | {"worksheets": [{"cells": cells, "metadata": {}}]}
-
-
 def packed(content: Any) -> bytes:
     return json.dumps(content).encode()
 

@@ -10,13 +10,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
-import nbformat
 import pytest
 
 from autograder.grading.result import SubmissionResult
 from autograder.grading.run import submission
 from autograder.grading.run.run import Options, Run, configuration
-from tests.autograder.grading.course_folder import NOON, Course
+from tests.autograder.grading.course_folder import NOON, Course, put_submission
 from tests.needs import SANDBOX, require
 from tests.notebooks.filling import ROOT, composite, filled, solved
 
@@ -48,11 +47,7 @@ class Small:
     root: Path
 
     def hand_in(self, student: str, answers: dict[str, str], when: str = NOON) -> Path:
-        place = self.root / "submitted" / student / UNIT
-        place.mkdir(parents=True, exist_ok=True)
-        nbformat.write(filled(UNIT, answers), place / f"{UNIT}.ipynb")
-        (place / "timestamp.txt").write_text(when, encoding="utf-8")
-        return place
+        return put_submission(self.root, student, UNIT, filled(UNIT, answers), when)
 
     def hand_in_a_class(self, num_students: int) -> None:
         """One blank, then right ones and composites in turn."""
@@ -117,9 +112,9 @@ class InThisProcess:
     def __exit__(self, *_):
         pass
 
-    def submit(self, message: bytes) -> Future:
+    def submit(self, given: submission.Submission) -> Future:
         future = Future()
-        future.set_result(submission.grade_bytes(message))
+        future.set_result(submission.grade(given))
         return future
 
 

@@ -12,9 +12,6 @@ from tests.notebooks.filling import UNITS
 UNIT = UNITS[0]
 CLASS = ("ann", "wim", "wes", "a[b]c")
 
-# nbgrader's own use of SQLAlchemy 2.1; the rows come out complete.
-pytestmark = pytest.mark.filterwarnings("ignore:Object of type <Submitted:sqlalchemy.exc.SAWarning")
-
 
 class Lines(logging.Handler):
     """What a log says, by level."""

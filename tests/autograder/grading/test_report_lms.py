@@ -16,9 +16,6 @@ EXERCISES = {item.id: item for unit in catalogue.units()[:1] for item in unit.ex
 MANUAL = next(item for item in EXERCISES.values() if item.manual)
 MODULE = "autograder.grading.report.lms_csv"
 
-# nbgrader's own use of SQLAlchemy 2.1; the rows come out complete.
-pytestmark = pytest.mark.filterwarnings("ignore:Object of type <:sqlalchemy.exc.SAWarning")
-
 
 @pytest.fixture(scope="module")
 def graded(course):

@@ -29,7 +29,6 @@ IMPLEMENTATIONS = [
 ]
 # Nothing that their answers do runs under torch, or they see one sequence of numbers.
 PLAIN = {
-    "u04-fragment",
     "u04-snapshot",
     "u05-plan",
     "u05-policy",

@@ -2,7 +2,6 @@
 
 import random
 import threading
-from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ from course_utils.distributed import (
     RankError,
     VirtualCluster,
 )
-from course_utils.instruments import count_bytes, count_flops, fake_tensors
+from course_utils.instruments import count_flops, fake_tensors
 from course_utils.instruments.randomness import seed_generators
 from course_utils.reference import Transformer, token_loss
 from course_utils.reference.bucketing import backward_in_buckets
@@ -78,41 +77,6 @@ def test_compute_can_be_charged_and_heard():
     run = cluster(1).run(step)
     assert heard == [(4.0, "forward"), (3.0, "backward")]
     assert run.spans(0, "compute", "backward") == [(4, 7)]
-
-
-# By hand, at one FLOP and two bytes a second: the product of two 2x2 matrices takes 16 FLOPs and 48
-# bytes, so 24 s; of 16x16 8,192 FLOPs and 3,072 bytes; a sum of two vectors of 8 moves 96 bytes.
-@pytest.mark.parametrize("device", ["cpu", "meta"])
-def test_an_operation_takes_as_long_as_its_flops_or_its_bytes(device):
-    def step(comm: Comm, size: int) -> None:
-        one, other = torch.empty(2, size, size, device=device)
-        one @ other
-
-    def add(comm: Comm) -> None:
-        one, other = torch.empty(2, 8, device=device)
-        one + other
-
-    roofline = cluster(1, bytes_per_second=2.0)
-    assert [roofline.run(step, size).step_seconds for size in (2, 16)] == [24, 8192]
-    assert roofline.run(add).step_seconds == 48
-    assert cluster(1).run(add).step_seconds == 0
-
-
-@pytest.mark.parametrize("device", ["cpu", "meta", "fake"])
-def test_the_roofline_clock_is_that_of_the_counted_operations(device):
-    model = random_model(KINDS[0], 0)
-
-    def step(comm: Comm | None = None) -> None:
-        with fake_tensors() if device == "fake" else nullcontext():
-            on = "meta" if device == "meta" else "cpu"
-            network = Transformer(model, on)
-            tokens = torch.zeros(2, 5, dtype=torch.long, device=on)
-            token_loss(network(tokens), tokens).backward()
-
-    run = cluster(1, bytes_per_second=8.0).run(step)
-    slower = [max(each.flops, each.num_bytes / 8) for each in count_bytes(step).operations]
-    assert run.compute_seconds() == pytest.approx(sum(slower), rel=1e-12)
-    assert {each.name for each in run.of(0, "compute")} == {"forward", "backward"}
 
 
 def test_compute_can_be_named():

@@ -13,7 +13,6 @@ from course_utils.configs import Kernels, ModelConfig, RunConfig, precision, pre
 from course_utils.formulas.flops import forward_flops
 from course_utils.formulas.recomputation import (
     POLICIES,
-    best_layers_per_segment,
     boundary_bytes,
     cheapest_plan,
     kept_bytes,
@@ -47,16 +46,22 @@ def between_layers(model: ModelConfig, run: RunConfig) -> Tensor:
     return torch.ones(shape, dtype=FLOATS[run.precision.activation_bytes])
 
 
+def saved_by_layers(model: ModelConfig, run: RunConfig, policy: str, size: int = 1) -> int:
+    with fake_tensors():
+        layers = layers_of(model, run, policy, size)
+        x = between_layers(model, run)
+        return count_saved_bytes(lambda: layers(x), layers).total_bytes
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("kernels", NOT_RECOMPUTED)
 @pytest.mark.parametrize("kind", ORDINARY_KINDS)
 def test_layers_keep_what_the_formula_says(kind, kernels, policy):
-    model, run, size = random_model(kind, 2), random_run(kernels, 2), 2
-    with fake_tensors():
-        layers = layers_of(model, run, policy, size)
-        x = between_layers(model, run)
-        saved = count_saved_bytes(lambda: layers(x), layers)
-    assert saved.total_bytes == kept_bytes(model, run, policy, layers_per_segment=size)
+    model, run = random_model(kind, 2), random_run(kernels, 2)
+    assert saved_by_layers(model, run, policy) == kept_bytes(model, run, policy)
+    if policy == "full":
+        of_pairs = segment_bytes(model.num_layers, 2, boundary_bytes(model, run), 0)
+        assert saved_by_layers(model, run, policy, 2) == of_pairs["after_forward"]
 
 
 def counted_backward(model: ModelConfig, run: RunConfig, policy: str, wrap=lambda x: x) -> int:
@@ -71,40 +76,36 @@ def balanced_run(kernels: str) -> RunConfig:
     return RunConfig(micro_batch_size=2, seq_len=8, kernels=KERNELS[kernels])
 
 
-@pytest.mark.parametrize(("policy", "size"), [("selective", 1), ("full", 1), ("full", 2)])
+@pytest.mark.parametrize("policy", ["selective", "full"])
 @pytest.mark.parametrize("kernels", NOT_RECOMPUTED)
 @pytest.mark.parametrize("kind", KINDS)
-def test_recomputed_flops_are_those_counted(kind, kernels, policy, size):
+def test_recomputed_flops_are_those_counted(kind, kernels, policy):
     model, run = random_model(kind, 3), balanced_run(kernels)
-    wrap = partial(in_segments, layers_per_segment=size) if policy == "full" else lambda x: x
+    wrap = in_segments if policy == "full" else lambda x: x
     more = counted_backward(model, run, policy, wrap) - counted_backward(model, run, "none")
-    assert more == recomputed_flops(model, run, policy, layers_per_segment=size)
+    assert more == recomputed_flops(model, run, policy)
 
 
-class TorchSegment(nn.Module):
-    """A segment with PyTorch's own checkpoint, which stops early."""
+class Checkpointed(nn.Module):
+    """A layer with PyTorch's own checkpoint, which stops early."""
 
-    def __init__(self, layers) -> None:
+    def __init__(self, layer) -> None:
         super().__init__()
-        self.layers = nn.Sequential(*layers)
+        self.layer = layer
 
     def forward(self, x):
-        return torch_checkpoint(self.layers, x, use_reentrant=False)
+        return torch_checkpoint(self.layer, x, use_reentrant=False)
 
 
-@pytest.mark.parametrize("size", [1, 2])
 @pytest.mark.parametrize("kernels", NOT_RECOMPUTED)
 @pytest.mark.parametrize("kind", [*ORDINARY_KINDS, "latent"])
-def test_a_checkpoint_that_stops_early_computes_less(kind, kernels, size):
+def test_a_checkpoint_that_stops_early_computes_less(kind, kernels):
     def wrap(blocks):
-        return nn.ModuleList(
-            TorchSegment(blocks[n : n + size]) for n in range(0, len(blocks), size)
-        )
+        return nn.ModuleList(map(Checkpointed, blocks))
 
     model, run = random_model(kind, 3), balanced_run(kernels)
     more = counted_backward(model, run, "none", wrap) - counted_backward(model, run, "none")
-    early = recomputed_flops(model, run, "full", layers_per_segment=size, stops_early=True)
-    assert more == early
+    assert more == recomputed_flops(model, run, "full", stops_early=True)
 
 
 @pytest.mark.parametrize("kernels", ["fused attention", "every score", "dropout"])
@@ -146,7 +147,7 @@ def test_a_trace_peaks_where_the_formula_says(ffn_size, num_layers, best):
     peaks = {size: traced_peak(model, run, size) for size in sizes}
     extra = {peak - segment_peak_bytes(model, run, size) for size, peak in peaks.items()}
     assert len(extra) == 1
-    assert best_layers_per_segment(model, run) == best == min(peaks, key=peaks.__getitem__)
+    assert min(sizes, key=lambda size: segment_peak_bytes(model, run, size)) == best
 
 
 @pytest.mark.parametrize("kind", ORDINARY_KINDS)
@@ -190,9 +191,9 @@ def test_the_square_root_of_the_layers_is_not_the_best_number_of_segments():
     model, run = preset("Llama-3-70B"), RunConfig(seq_len=8192)
     layer = kept_bytes(model, run, "none") / model.num_layers
     assert round(sqrt(model.num_layers * layer / boundary_bytes(model, run)), 1) == 40.3
-    best = best_layers_per_segment(model, run)
-    assert best == 2
-    assert segment_peak_bytes(model, run, 9) > 1.9 * segment_peak_bytes(model, run, best)
+    peaks = {size: segment_peak_bytes(model, run, size) for size in range(1, 81)}
+    assert min(peaks, key=peaks.__getitem__) == 2
+    assert peaks[9] > 1.9 * peaks[2]
 
 
 def test_segments_keep_an_input_each():
@@ -233,8 +234,6 @@ def test_wrong_arguments_are_rejected():
     model, run = random_model("grouped", 0), RunConfig(seq_len=4)
     with pytest.raises(ValueError, match="no policy 'some'; there are none, selective, full"):
         kept_bytes(model, run, "some")
-    with pytest.raises(ValueError, match="layers_per_segment must be above zero, got 0"):
-        recomputed_flops(model, run, "full", layers_per_segment=0)
     with pytest.raises(ValueError, match="layers_per_segment must be above zero, got 0"):
         segment_peak_bytes(model, run, 0)
     with pytest.raises(ValueError, match="give a model without experts, or stops_early=False"):

@@ -49,19 +49,23 @@ def test_the_numbers_of_a_plan_arrive(framework, plan, wanted):
 @pytest.mark.parametrize(
     ("framework", "plan", "reason"),
     [
-        ("torchtitan", Plan(data=8, zero_stage=1), "stage 1"),
-        ("torchtitan", Plan(data=4, tensor=2), "stage 0 with tensor ranks"),
-        ("nanotron", Plan(data=4, zero_stage=2), "stage 2"),
-        ("torchtitan", Plan(data=8, zero_stage=3), "stage 3 with gradients in bf16"),
-        ("DeepSpeed", Plan(data=4), "stage 0 with gradients in bf16"),
-        ("DeepSpeed", Plan(data=4, pipeline=2), "stage 0 with several stages"),
-        ("DeepSpeed", Plan(pipeline=2, has_fp32_gradients=True), "several stages"),
+        ("torchtitan", Plan(data=8, zero_stage=1), "ZeRO stage 1"),
+        ("torchtitan", Plan(data=4, tensor=2), "ZeRO stage 0 with tensor ranks"),
+        ("nanotron", Plan(data=4, zero_stage=2), "ZeRO stage 2"),
+        ("torchtitan", Plan(data=8, zero_stage=3), "ZeRO stage 3 with gradients in bf16"),
+        ("DeepSpeed", Plan(data=4), "ZeRO stage 0 with gradients in bf16"),
+        ("DeepSpeed", Plan(data=4, pipeline=2), "ZeRO stage 0 with several pipeline stages"),
+        ("DeepSpeed", Plan(pipeline=2, has_fp32_gradients=True), "several pipeline stages"),
         (
             "DeepSpeed",
             Plan(is_recomputed=True, has_fp32_gradients=True),
             "layers run again",
         ),
-        ("Megatron-LM", Plan(data=2, pipeline=2, zero_stage=3), "stage 3 with several stages"),
+        (
+            "Megatron-LM",
+            Plan(data=2, pipeline=2, zero_stage=3),
+            "ZeRO stage 3 with several pipeline stages",
+        ),
     ],
 )
 def test_what_a_framework_cannot_express_is_refused(framework, plan, reason):

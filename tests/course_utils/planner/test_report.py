@@ -39,6 +39,12 @@ def test_a_report_is_about_its_mission():
     assert "<td" in said._repr_html_() and "<div>A note.</div>" in said._repr_html_()
 
 
+def test_a_report_says_which_time_is_rough_and_which_is_the_plans():
+    labels = [label for label, *_ in report(SMALL).rows()]
+    assert labels.index("roughly") < labels.index("time") < labels.index("with the fastest plan")
+    assert labels.index("with the fastest plan") < labels.index("its time")
+
+
 def test_a_report_uses_the_functions_that_it_is_given():
     twice = COURSE | {"training_flops_per_token": lambda *_: 2 * 57_912_852_480}
     assert values(Report(MISSION, twice))["work"] == "11.6 ·10²¹ FLOPs"
@@ -84,6 +90,7 @@ def test_the_machine_says_its_name_peak_memory_and_price_by_itself():
     other = replace(SMALL, num_tokens=24 * 10**9)
     said = values(report(other))
     assert str(other).startswith("Llama-3.2-1B on 4 × A100-80: 24 billion tokens")
+    assert "24.7 billion" in str(replace(other, num_tokens=247 * 10**8))
     assert said["time"].startswith("5.92 of 30 days")
     assert "of 83 GB" in said["with one sequence"]
     small = replace(other, machine=replace(other.machine, name="mine", memory_bytes=22 * 10**9))

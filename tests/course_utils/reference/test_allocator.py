@@ -64,8 +64,16 @@ BY_HAND = [
 ]
 
 
+def play(allocator, requests):
+    levels = []
+    for name, size in requests:
+        allocator.free(name) if size is None else allocator.allocate(name, size)
+        levels.append(allocator.levels)
+    return levels
+
+
 def test_large_blocks_by_hand():
-    levels = CachingAllocator().play((name, size) for name, size, _ in BY_HAND)
+    levels = play(CachingAllocator(), ((name, size) for name, size, _ in BY_HAND))
     expected = [Levels(*(MIB * each for each in numbers)) for *_, numbers in BY_HAND]
     assert levels == expected
 
@@ -100,7 +108,7 @@ def test_of_equal_blocks_the_lowest_address_is_taken():
 
 def test_a_full_device_gives_segments_back_before_it_refuses():
     allocator = CachingAllocator(device_bytes=40 * MIB)
-    allocator.play([("a", 20 * MIB), ("b", 20 * MIB), ("a", None), ("c", 15 * MIB)])
+    play(allocator, [("a", 20 * MIB), ("b", 20 * MIB), ("a", None), ("c", 15 * MIB)])
     # c took a's segment of 20 and split it: all but 5 is in use
     assert allocator.levels == Levels(35 * MIB, 40 * MIB, 5 * MIB)
     with pytest.raises(MemoryError, match="tried to get 20,971,520 bytes of a device"):
@@ -117,8 +125,8 @@ def test_fragmented_memory_cannot_serve_a_large_request():
     """Half of the device is free, but no request larger than one free block can be served."""
     allocator = CachingAllocator(device_bytes=20 * MIB)
     names = range(10)
-    allocator.play((name, 2 * MIB) for name in names)
-    allocator.play((name, None) for name in names if name % 2)
+    play(allocator, ((name, 2 * MIB) for name in names))
+    play(allocator, ((name, None) for name in names if name % 2))
     assert allocator.levels == Levels(10 * MIB, 20 * MIB, 10 * MIB)
     with pytest.raises(MemoryError, match=r"10,485,760 reserved beside them, in pieces too small"):
         allocator.allocate("large", 3 * MIB)
@@ -168,7 +176,7 @@ def test_from_the_third_step_on_nothing_more_is_reserved(adamw):
         training = Training(preset("Llama-3.2-1B"), run, adamw=adamw)
         trace = trace_memory(training.step, *training.owners, num_steps=4)
     requests = trace.requests()
-    levels = CachingAllocator().play(requests)
+    levels = CachingAllocator().play_script(trace.script())
     reserved = [each.reserved_bytes for each in levels]
     number, _ = requests[reserved.index(max(reserved))]
     starts = [phase.start for phase in trace.phases if phase.name == "forward"]

@@ -8,7 +8,6 @@ from course_utils.distributed import VirtualCluster, run_ranks
 from course_utils.reference.bucketing import (
     accumulate_together,
     backward_in_buckets,
-    backward_with_unused,
     make_buckets,
     start_equal,
 )
@@ -43,27 +42,26 @@ def assert_all_have(results, gradients):
             torch.testing.assert_close(mine, theirs)
 
 
-def step(comm, bucket_bytes, backward):
+def step(comm, bucket_bytes):
     net = model()
-    backward(comm, net, share(net, comm), bucket_bytes)
+    backward_in_buckets(comm, net, share(net, comm), bucket_bytes)
     return [each.grad for each in net.parameters()]
 
 
 # Gradients are ready in the order 48, 120, 80: up to 48 each is sent alone, from 49 on the first
 # waits for the second.
-@pytest.mark.parametrize("backward", [backward_in_buckets, backward_with_unused])
 @pytest.mark.parametrize(
     ("bucket_bytes", "sizes"),
     [(1, [48, 120, 80]), (48, [48, 120, 80]), (49, [168, 80]), (169, [248]), (1000, [248])],
 )
-def test_buckets_and_their_sums(backward, bucket_bytes, sizes):
-    run = VirtualCluster(3).run(step, bucket_bytes, backward)
+def test_buckets_and_their_sums(bucket_bytes, sizes):
+    run = VirtualCluster(3).run(step, bucket_bytes)
     assert [event.num_bytes for event in run.communications()] == sizes
     assert_all_have(run.results, whole())
 
 
 def test_real_processes_agree():
-    assert_all_have(run_ranks(step, 2, 49, backward_in_buckets), whole())
+    assert_all_have(run_ranks(step, 2, 49), whole())
 
 
 def test_micro_batches_are_exchanged_once():
@@ -76,21 +74,6 @@ def test_micro_batches_are_exchanged_once():
     run = VirtualCluster(2).run(several)
     assert len(run.communications()) == 3
     assert_all_have(run.results, whole(2))
-
-
-# Rank 1 skips the middle layer, so the sum of its gradient is that of rank 0 alone.
-def test_a_parameter_that_one_rank_does_not_use():
-    def skipping(comm):
-        net = model()
-        inner = net[0](torch.ones(1, 2, dtype=torch.float64))
-        inner = net[1](inner) if comm.rank == 0 else inner[:, :3]
-        backward_with_unused(comm, net, net[2](inner).sum(), 49)
-        return [each.grad for each in net.parameters()]
-
-    both = VirtualCluster(2).run(skipping).results
-    alone = VirtualCluster(1).run(skipping).results[0]
-    torch.testing.assert_close(both[1][1], alone[1])
-    assert_all_have(both, both[0])
 
 
 # 48 and 120 bytes together exceed 49: buckets of 168 and 80 bytes, which backward fills.

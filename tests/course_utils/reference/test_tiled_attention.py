@@ -8,9 +8,8 @@ import torch
 from torch.nn import functional as F
 
 from course_utils.formulas.attention_tiles import (
+    attention_bounds,
     attention_traffic,
-    backward_traffic,
-    best_block_q,
     document_tiles,
     visited_tiles,
 )
@@ -18,12 +17,11 @@ from course_utils.instruments import TwoLevelMemory, count_flops, count_saved_by
 from course_utils.reference.flash import flash_attention
 from course_utils.reference.online_softmax import merge, online_softmax
 from course_utils.reference.tiled_attention import (
-    flash_backward,
     flash_forward,
+    flash_forward_keys_outer,
     materialised_forward,
 )
 from course_utils.reference.tiled_forward import tiled_forward
-from tests.course_utils.reference.keys_outer import flash_forward_keys_outer
 
 # Queries, keys, width of a head, queries and keys of a tile; whole tiles, and ragged ones.
 SIZES = [(64, 96, 8, 16, 8), (50, 70, 8, 16, 32), (7, 5, 3, 9, 2), (1, 1, 2, 1, 1)]
@@ -64,22 +62,6 @@ def test_result_and_traffic(name, sizes):
         assert torch.allclose(lse, wanted_lse, rtol=1e-12)
     assert machine.traffic_elements == attention_traffic(*sizes)[name]
     assert machine.live_elements == 0
-
-
-@pytest.mark.parametrize("sizes", SIZES)
-def test_backward_on_the_machine(sizes):
-    n, m, d, block_q, block_k = sizes
-    q, k, v = (each.requires_grad_() for each in attention(n, m, d))
-    out, lse = attention_at_once(q, k, v)
-    upstream = torch.linspace(1, 2, n * d, dtype=torch.float64).view(n, d)
-    out.backward(upstream)
-    grads, machine = [zeros(n, d), zeros(m, d), zeros(m, d)], TwoLevelMemory()
-    tensors = [*(t.detach() for t in (q, k, v, out, lse)), upstream, zeros(n), *grads]
-    arrays = [machine.slow(each) for each in tensors]
-    flash_backward(machine, arrays, block_q, block_k)
-    for grad, tensor in zip(grads, (q, k, v), strict=True):
-        assert torch.allclose(grad, tensor.grad, rtol=1e-11, atol=1e-11)
-    assert machine.traffic_elements == backward_traffic(*sizes)
 
 
 def test_golden_bytes_and_flops_of_flash_attention():
@@ -125,14 +107,16 @@ def test_document_tiles_are_those_of_a_mask():
         assert document_tiles(lengths, block) == {"full": full, "partial": partial}
 
 
-def test_best_block_is_that_of_a_search():
-    for n, d, capacity, block_k in [(300, 16, 4096, 16), (40, 4, 10_000, 8), (1000, 8, 900, 1)]:
-        fits = [
-            (attention_traffic(n, n, d, bq, block_k)["q_outer"], bq)
-            for bq in range(1, n + 1)
-            if 2 * bq * d + block_k * d + bq * block_k + 3 * bq <= capacity
-        ]
-        assert best_block_q(n, d, capacity, block_k) == min(fits)[1]
+def test_an_h100_needs_its_cache():
+    shape = {"batch": 1, "heads": 32, "kv_heads": 32, "seq": 16384, "head_dim": 128}
+    h100 = {"peak": 989_400_000_000_000, "bandwidth": 3_350_000_000_000}
+    h100 |= {"l2_bytes": 50_000_000, "processors": 132}
+    bounds = attention_bounds(shape, 128, h100)
+    assert bounds["l2_bytes"] == 4 * 32 * 16384 * 128 * 2
+    assert round(bounds["dram_rate"] / h100["peak"], 2) == 0.43
+    assert bounds["l2_rate"] == h100["peak"]
+    too_long = attention_bounds(shape | {"seq": 200_000}, 128, h100)
+    assert too_long["l2_bytes"] == too_long["dram_bytes"]
 
 
 @pytest.mark.parametrize("gain", [1, 400])

@@ -113,16 +113,6 @@ def test_the_update_peaks_where_its_kernels_say(name, adamw):
     assert peak == state + transient
 
 
-@pytest.mark.parametrize("name", PRECISIONS)
-def test_gradients_that_are_not_freed_stay(name):
-    sizes, run = random_model("grouped", 1), small_run(name)
-    training = Training(sizes, run, set_to_none=False)
-    trace = traced(training, 1)
-    gradients = state_bytes(sum(parameters(sizes).values()), run.precision)["gradients"]
-    assert trace.live_at(trace.num_operations)["gradients"] == gradients
-    assert all((weight.grad == 0).all() for weight in training.model.parameters())
-
-
 # Llama-3.2-1B, one sequence, loss in fp32: GiB at the peak of the first step and of the next. With
 # N = 1,235,814,400 the floor is 16 N = 18.415 GiB plus the tied embedding's second gradient and the
 # sum of both: 2 * 4 * 2,048 * 128,256 = 1.957 GiB, in bf16 half of it. In bf16 the

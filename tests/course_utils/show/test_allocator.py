@@ -6,10 +6,10 @@ import pytest
 
 from course_utils.configs import RunConfig, precision
 from course_utils.instruments import MemoryTrace, trace_memory
+from course_utils.quantities import format_bytes
 from course_utils.reference import Training
 from course_utils.reference.allocator import MIB, CachingAllocator, Levels
 from course_utils.show import allocator_levels
-from course_utils.show.memory_over_time import format_bytes
 from tests.course_utils.show.texts import overlapping_texts
 from tests.random_models import random_model
 
@@ -23,7 +23,7 @@ def trace() -> MemoryTrace:
 
 @pytest.fixture(scope="module")
 def levels(trace: MemoryTrace) -> list[Levels]:
-    return CachingAllocator().play(trace.requests())
+    return CachingAllocator().play_script(trace.script())
 
 
 def drawn(trace, levels):

@@ -73,12 +73,3 @@ def test_what_a_function_returns_is_drawn_or_refused(capsys):
     assert picture is not None
     run = simulate_pipeline(interleaved(2, 4, 2), 4, Placement(2, 2))
     assert picture.caption.startswith(f"{float(run.seconds) / 2:g} seconds")
-
-
-def test_runs_can_share_an_axis():
-    run = simulate_pipeline(gpipe(2, 2), 2)
-    right = [
-        pipeline_timeline(run, limit_seconds=limit).figure.axes[0].get_xlim()[1]
-        for limit in (None, 20)
-    ]
-    assert right == [pytest.approx(9 * 1.07), pytest.approx(20 * 1.07)]

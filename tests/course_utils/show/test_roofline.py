@@ -27,6 +27,14 @@ def test_the_caption_says_how_much_of_the_roof_is_reached():
     assert "allow" in rooflines(roofs, {}).caption
 
 
+def test_a_nearer_memory_is_dashed_and_named():
+    near = {"a cache": 5e10}
+    picture = rooflines({"one thread": (1e12, 1e10)}, {"add": (1 / 12, 4e9)}, near)
+    assert "ran on one thread, at 480% to 480% of its roof" in picture.caption
+    assert "a cache" in picture.svg()
+    assert "stroke-dasharray" in picture.svg()
+
+
 def test_devices_of_one_peak_share_a_label():
     roofs = {name: device_roof(name) for name in ("A100-80", "H100-SXM", "H200")}
     assert "H100-SXM, H200" in rooflines(roofs, {}).svg()

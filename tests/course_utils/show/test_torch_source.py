@@ -9,16 +9,21 @@ from torch.nn.parallel import DistributedDataParallel
 
 from course_utils.distributed import run_ranks
 from course_utils.instruments.installed_source import FOLDER, installed_lines
+from course_utils.show.side_by_side import DDP_STEPS, FSDP_STEPS
 from course_utils.show.torch_source import DDP, DDP_SOURCE, FSDP_SOURCE, Excerpts
 
 
-@pytest.mark.parametrize("excerpt", [*DDP_SOURCE, *FSDP_SOURCE], ids=lambda each: each.question)
-def test_quoted_lines_stand_where_the_page_says(excerpt):
-    quoted = excerpt.lines()
-    installed = (FOLDER / quoted.file).read_text(encoding="utf-8").splitlines()
-    there = installed[quoted.line - 1 :][: excerpt.num_lines]
-    assert [line.strip() for line in there] == [line.strip() for line in quoted.text.splitlines()]
-    assert excerpt.question.endswith("?")
+@pytest.mark.parametrize(
+    "quote",
+    [each.quote for each in (*DDP_SOURCE, *FSDP_SOURCE, *DDP_STEPS, *FSDP_STEPS)],
+    ids=lambda quote: quote.first,
+)
+def test_quoted_lines_stand_where_the_page_says(quote):
+    found = installed_lines(*quote)
+    installed = (FOLDER / found.file).read_text(encoding="utf-8").splitlines()
+    there = installed[found.line - 1 :][: quote.num_lines]
+    assert [line.strip() for line in there] == [line.strip() for line in found.text.splitlines()]
+    assert there[0].strip() == quote.first
 
 
 def test_a_line_that_is_not_there_once_is_refused():
@@ -31,7 +36,7 @@ def test_a_page_shows_question_place_and_lines():
     table = Excerpts(DDP_SOURCE)
     for each in DDP_SOURCE:
         assert each.question in table._repr_html_()
-        assert f"{each.file}:{each.lines().line}" in repr(table)
+        assert f"{each.quote.file}:{installed_lines(*each.quote).line}" in repr(table)
 
 
 def hooks_and_gradients(comm):

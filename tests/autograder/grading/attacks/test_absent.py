@@ -72,7 +72,7 @@ ANSWERS = {
 @pytest.mark.parametrize("unit", [unit for unit, names in ANSWERS.items() if names])
 def test_nothing_that_answers_is_there_by_name_or_on_the_disk(unit):
     names = ANSWERS[unit]
-    session = Session(process_sandbox.client(is_unsafe=False), Limits())
+    session = Session(process_sandbox.ready(is_unsafe=False), Limits())
     try:
         session.begin_anew(names)
         (output,) = session.run(PROBE.replace("NAMES", repr(names)))["outputs"]
@@ -82,7 +82,7 @@ def test_nothing_that_answers_is_there_by_name_or_on_the_disk(unit):
 
 
 def test_where_cells_run_for_their_outputs_it_is_there():
-    session = Session(process_sandbox.client(is_unsafe=False), Limits())
+    session = Session(process_sandbox.ready(is_unsafe=False), Limits())
     source = "from course_utils.instruments import count_flops; import torch\n"
     source += "count_flops(lambda: torch.ones(2, 3) @ torch.ones(3, 5)).forward_flops"
     try:

@@ -7,7 +7,7 @@ from autograder.checking.hint_choice import REMEMBERS
 from autograder.grading.run import submission
 from tests.autograder.grading.attacks.bank import AVAILABILITY, FORMULA
 from tests.autograder.grading.attacks.test_attacks import FULL, HONEST, SEEDS, graded
-from tests.autograder.grading.handed_in import in_format, packed, plain
+from tests.autograder.grading.handed_in import packed, plain
 from tests.notebooks.filling import released, solved
 
 POINTS = 2.0
@@ -91,17 +91,13 @@ def with_long_outputs() -> bytes:
     return packed(content)
 
 
-# That all others become the release with its answers is tested in `test_intake_merge`.
-FILES = {"an old format": lambda: packed(in_format(3)), "long outputs": with_long_outputs}
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_file_that_editors_and_accidents_make_is_graded_whole(name):
+def test_a_file_with_long_outputs_is_graded_whole():
+    """That all others become the release with its answers is tested in `test_intake_merge`."""
     outcome = submission.grade(
         submission.Submission(
             unit=HONEST,
             student="ada",
-            raw=FILES[name](),
+            raw=with_long_outputs(),
             release=nbformat.writes(released(HONEST)),
             seeds=SEEDS,
         )

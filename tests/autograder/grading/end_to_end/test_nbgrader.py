@@ -11,13 +11,11 @@ import getpass
 import html
 import os
 import re
-from datetime import datetime, timedelta
 
 import nbformat
 import pytest
 
 from autograder import catalogue
-from tests.autograder.grading.course_folder import NOON
 from tests.notebooks.filling import (
     ROOT,
     UNITS,
@@ -136,28 +134,3 @@ def test_feedback_tells_hints_and_export_has_every_student(course, graded):
     automatic = sum(item.points for item in unit_of(graded).exercises if not item.manual)
     assert float(rows["by_file"]["score"]) == automatic
     assert float(rows["blank"]["score"]) == 0
-
-
-# nbgrader's own use of SQLAlchemy 2.1; the rows come out complete.
-@pytest.mark.filterwarnings("ignore:Object of type <Submitted:sqlalchemy.exc.SAWarning")
-def test_late_penalty_and_extension(strict_course):
-    unit = UNITS[0]
-    strict_course.run("generate_assignment", unit)
-    due = datetime.strptime(NOON, "%Y-%m-%d %H:%M:%S.%f %Z") - timedelta(hours=2)
-    with strict_course.gradebook() as book:
-        book.update_or_create_assignment(unit, duedate=due)
-        for student in ("late", "excused"):
-            book.update_or_create_student(student)
-    for student in ("late", "excused"):
-        strict_course.hand_in(student, unit, solved(unit))
-    strict_course.run("autograde", unit, "--student=late")
-    with strict_course.gradebook() as book:
-        book.update_or_create_submission(unit, "excused")
-        book.grant_extension(unit, "excused", hours=3)
-    strict_course.run("autograde", unit, "--student=excused")
-    with strict_course.gradebook() as book:
-        late, excused = (book.find_submission(unit, name) for name in ("late", "excused"))
-        assert late.total_seconds_late == timedelta(hours=2).total_seconds()
-        assert late.late_submission_penalty == late.score > 0
-        assert excused.total_seconds_late == 0
-        assert not excused.late_submission_penalty

@@ -84,14 +84,13 @@ def test_a_submission_that_ends_the_sandbox_costs_nobody_else(small, monkeypatch
     """Each time it takes those along that are under way beside it, so it is tried again alone."""
     begun = []
 
-    def grade_bytes(message):
-        given = Submission.from_bytes(message)
+    def grade(given):
         begun.append(given.student)
         if given.student == "s001" or begun.count("s001") == 1 == begun.count(given.student):
             raise SandboxGoneError
-        return ungraded(given, "read").to_bytes()
+        return ungraded(given, "read")
 
-    monkeypatch.setattr("autograder.grading.run.pool.grade_bytes", grade_bytes)
+    monkeypatch.setattr("autograder.grading.run.pool.grade", grade)
     with ThreadPoolExecutor(1) as executor:
         found = [each for _, each in stream(Pool(executor, 1), submissions(small, 4))]
     told = {each.result.student: each.result.needs_human for each in found}

@@ -15,9 +15,6 @@ from tests.autograder.grading.small import UNIT, Small
 from tests.needs import SANDBOX, needs
 from tests.notebooks.filling import ROOT, solved
 
-# nbgrader's own use of SQLAlchemy 2.1; the rows come out complete.
-pytestmark = pytest.mark.filterwarnings("ignore:Object of type <Submitted:sqlalchemy.exc.SAWarning")
-
 TEXT = "u00-view"
 RULE = """
 c.AssignLatePenalties.plugin_class = "autograder.grading.gradebook.lateness.LateDays"

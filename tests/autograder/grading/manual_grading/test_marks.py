@@ -9,7 +9,7 @@ import pytest
 from nbgrader.api import Gradebook
 
 from autograder.grading.errors import GradingError
-from autograder.grading.manual_grading import marks
+from autograder.grading.gradebook import course_table
 from autograder.grading.manual_grading.marks import Change, ChangedMeanwhileError, Mark, Marks
 from tests.autograder.grading.manual_grading.graded_class import EXERCISE, UNIT
 
@@ -53,7 +53,7 @@ def test_nbgrader_finds_what_was_given_and_nothing_else_has_changed(root, book):
         "grade": 1,
         "comment": 1,
     }
-    with Gradebook(f"sqlite:///{book.path}", "efficient_llm_training") as opened:
+    with Gradebook(f"sqlite:///{root / 'gradebook.db'}", "efficient_llm_training") as opened:
         place = (EXERCISE.id, UNIT.folder, UNIT.folder, "ada")
         grade = opened.find_grade(*place)
         assert (grade.score, grade.manual_score, grade.needs_manual_grade) == (1.5, 1.5, False)
@@ -116,7 +116,7 @@ def test_a_mark_crosses_as_json():
 
 def test_a_gradebook_that_is_held_is_waited_for(root, book):
     ada = texts(book)["ada"]
-    with closing(sqlite3.connect(book.path, check_same_thread=False)) as other:
+    with closing(sqlite3.connect(root / "gradebook.db", check_same_thread=False)) as other:
         other.execute("begin immediate")
         release = threading.Timer(0.5, other.rollback)
         release.start()
@@ -126,10 +126,10 @@ def test_a_gradebook_that_is_held_is_waited_for(root, book):
 
 
 def test_a_gradebook_that_is_held_for_long_is_told_of(root, monkeypatch):
-    monkeypatch.setattr(marks, "BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(course_table, "BUSY_SECONDS", 0.1)
     book = Marks(root)
     ada = texts(book)["ada"]
-    with closing(sqlite3.connect(book.path)) as other:
+    with closing(sqlite3.connect(root / "gradebook.db")) as other:
         other.execute("begin immediate")
         with pytest.raises(GradingError, match=r"locked.*nothing was written"):
             book.change([Change(ada, WAITING, GIVEN)])

@@ -50,7 +50,4 @@ def test_forms_of_a_rubric(prose, points, items, note):
     wanted = [each if isinstance(each, tuple) else (each, 1 / 3) for each in items]
     found = rubric_of(f"An answer.\n\n*Rubric:* {prose}\n<!-- END SOLUTION -->", points)
     assert found == Rubric(tuple(Item(*each) for each in wanted), note)
-
-
-def test_an_answer_without_a_rubric_has_none():
-    assert rubric_of("An answer.", 1.0) == Rubric()
+    assert rubric_of(prose, points) == Rubric(), "without the word there is none"

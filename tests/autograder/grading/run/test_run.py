@@ -19,6 +19,7 @@ from autograder import catalogue
 from autograder.checking.lookup import check_of
 from autograder.grading import command, course_version
 from autograder.grading.errors import GradingError
+from autograder.grading.gradebook.grade_key import Key
 from autograder.grading.report.lms_csv import CanvasExporter
 from autograder.grading.run import referee, run, submission
 from autograder.grading.run.run import Run
@@ -94,15 +95,11 @@ def test_a_time_that_is_gone_is_gone_everywhere(graded):
 def test_a_changed_course_grades_everything_again(graded, monkeypatch):
     changed = course_version.of_course() + "x"
     monkeypatch.setattr(course_version, "of_course", lambda: changed)
-    monkeypatch.setattr(
-        submission, "grade_bytes", lambda message: submission.grade(from_bytes(message)).to_bytes()
-    )
-    from_bytes = submission.Submission.from_bytes
     assert names(graded.grade()) == CLASS
 
 
 def test_a_worker_with_another_version_is_refused(graded, monkeypatch):
-    monkeypatch.setattr(course_version, "of_course", lambda: "another")
+    monkeypatch.setattr(run, "grade_key", lambda *parts: Key("submission", "another"))
     assert "is not the one with which this run began: close JupyterLab after" in sentence(graded)
 
 

@@ -1,4 +1,4 @@
-"""The checks of unit 10: eight devices, one copy of the state."""
+"""The checks of unit 10 on what is sharded: bytes, steps, layers."""
 
 import math
 import random
