@@ -74,8 +74,12 @@ from course_utils.planner import PlanCosts, Step, calibrate_from
 from course_utils.records import measured
 from course_utils.records.traces import about, recorded_memory, recorded_rows, recorded_trace
 from course_utils.reference import Training
-from course_utils.show import Picture, computed_and_measured, memory_timeline, trace_lanes
-from course_utils.show.picture import axes
+from course_utils.show import (
+    computed_and_measured,
+    memory_timeline,
+    recorded_timelines,
+    trace_lanes,
+)
 from course_utils.traces import (
     GPU_WORK,
     busy_seconds,
@@ -409,25 +413,6 @@ print(
 
 # %% folded=true tags=["nbval-ignore-output"]
 # Figure: the snapshot of a step; recorded by CS336 students, a model of 3.4 B on 95 GiB
-def timeline(changes):
-    """Live bytes by category, over the milliseconds of a step."""
-    moments = list(changes)
-    names = sorted({name for _, live in moments for name in live})
-    figure, ax = axes()
-    levels = [[live.get(name, 0) / 1e9 for _, live in moments] for name in names]
-    ax.stackplot([1e3 * seconds for seconds, _ in moments], levels, labels=names, step="post")
-    ax.set_xlabel("milliseconds of the step")
-    ax.set_ylabel("live memory in GB")
-    ax.legend(frameon=False, fontsize="x-small", loc="center left", bbox_to_anchor=(1, 0.5))
-    seconds, live = max(moments, key=lambda each: sum(each[1].values()))
-    largest = max(live, key=live.get)
-    return Picture(
-        figure,
-        f"The peak of {sum(live.values()) / 1e9:.1f} GB is at {1e3 * seconds:.0f} ms; the largest "
-        f"part is {largest}, {live[largest] / 1e9:.1f} GB.",
-    )
-
-
 if has_gpu:
     home = progress_file.find()
     folder = home.parent if home else Path(tempfile.gettempdir())
@@ -437,8 +422,8 @@ if has_gpu:
     print(f"{snapshot} opens at pytorch.org/memory_viz. Without the step's marks: {events}")
     picture = memory_timeline(trace)
 else:
-    print(f"{about('mem_xl_step')['what']}; here in bf16 autocast.")
-    picture = timeline(recorded_memory("bf16 autocast"))
+    print(f"{about('mem_xl_step')['what']}; here in bf16.")
+    picture = recorded_timelines({"bf16 autocast": list(recorded_memory("bf16 autocast"))})
 picture
 
 # %% [markdown]
