@@ -10,6 +10,7 @@ from autograder.commands import CommandError
 from autograder.grading.report.class_report import report_on
 from autograder.grading.run.run import Options, Run, configuration
 from autograder.student.practice import practise
+from tests.autograder.grading.small import InThisProcess
 from tests.needs import SANDBOX, require
 from tests.notebooks.filling import ROOT
 
@@ -31,6 +32,7 @@ def test_stock_nbgrader_grades_it_with_no_points(course, unit):
 def test_it_is_graded_without_a_question(course, unit, monkeypatch):
     require(SANDBOX)
     monkeypatch.setenv("COURSE_GRADING_SEED", "a secret of this test")
+    monkeypatch.setattr(Run, "_pool", lambda _: InThisProcess())
     if not (course.folder / "notebooks" / unit).exists():
         course.run("generate_assignment", unit)
     course.hand_in("another", unit, {})
