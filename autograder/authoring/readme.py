@@ -35,6 +35,6 @@ def _row(unit: Unit) -> str:
         (" ✎", [item.points for item in unit.exercises if item.manual]),
     )
     exercises = f"{len(core)}, {len(extra)} extra" if extra else f"{len(core)}"
-    points = ", ".join(f"{sum(each):g}{kind}" for kind, each in kinds if each)
+    points = ", ".join(f"{sum(each):g}{kind}" for kind, each in kinds if each) or "–"
     cells = (link, unit.title, items, str(unit.minutes), unit.device, exercises, points)
     return f"| {' | '.join(cells)} |"

@@ -50,6 +50,8 @@ def _coded(folder: str, exercise: str) -> list[Exercise]:
     """The exercises of a unit that have a check, or the one that is named."""
     unit = next(each for each in catalogue.units() if each.folder == folder)
     coded = [item for item in unit.exercises if not item.manual]
+    if not coded:
+        raise CommandError(f"{folder} has no exercise with a check, so there are no new sizes.")
     chosen = [item for item in coded if exercise in ("", item.id)]
     if not chosen:
         names = ", ".join(item.id for item in coded)

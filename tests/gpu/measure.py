@@ -10,17 +10,14 @@ nothing. A record from a CPU says that it is not from a GPU; never commit one.
 
 import argparse
 import json
-import platform
-import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
 
+from course_utils.instruments.device_record import empty_record, write_record
 from course_utils.instruments.fake import NO_GPU
 from tests.gpu import counts, memory, times, traces, utilisation
 from tests.gpu.setting import Row, Setting
@@ -49,18 +46,19 @@ def main(arguments: list[str]) -> None:
         parser.error("real sizes take a GPU: give --tiny with --device cpu")
     setting = Setting(device=options.device, is_tiny=options.tiny)
     for part in options.part or PARTS:
-        write_record(part, setting, options.out)
+        measure_part(part, setting, options.out)
 
 
-def write_record(part: str, setting: Setting, folder: Path) -> None:
+def measure_part(part: str, setting: Setting, folder: Path) -> None:
     """Measure one part and keep its record up to date."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{part}-{slug(setting)}.json"
-    record, start = empty_record(part, setting), time.monotonic()
+    options = f"--part {part}" + " --device cpu" * (setting.device == "cpu")
+    command = f"python -m tests.gpu.measure {options}{' --tiny' * setting.is_tiny}"
+    record = empty_record(part, device=setting.device, command=command, is_tiny=setting.is_tiny)
+    start = time.monotonic()
     for row in PARTS[part](setting):
         record["results"].append(row)
         record["took_seconds"] = round(time.monotonic() - start, 1)
-        path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        path = write_record(record, folder)
         print(part, summary(row), flush=True)
     print(f"{len(record['results'])} rows in {path.name}, {record['took_seconds']} s", flush=True)
 
@@ -70,42 +68,6 @@ def summary(row: Row) -> str:
     nested = dict | list | tuple
     flat = {name: value for name, value in row.items() if not isinstance(value, nested)}
     return json.dumps(flat)
-
-
-def slug(setting: Setting) -> str:
-    """The device in a file name: ``h200``, or ``cpu-tiny``."""
-    name = "cpu" if setting.device == "cpu" else torch.cuda.get_device_name()
-    words = name.lower().replace("nvidia", "").split()
-    return "-".join([*words, *(["tiny"] if setting.is_tiny else [])])
-
-
-def empty_record(part: str, setting: Setting) -> Row:
-    """A record without results: device, software, date and command."""
-    is_from_gpu = setting.device == "cuda"
-    options = f"--part {part}" + " --device cpu" * (not is_from_gpu) + " --tiny" * setting.is_tiny
-    return {
-        "part": part,
-        "is_from_gpu": is_from_gpu,
-        "is_tiny": setting.is_tiny,
-        "device": torch.cuda.get_device_name() if is_from_gpu else "CPU",
-        "driver": driver_version() if is_from_gpu else None,
-        "torch": torch.__version__,
-        "cuda": torch.version.cuda,
-        "python": platform.python_version(),
-        "date": datetime.now(UTC).date().isoformat(),
-        "command": f"python -m tests.gpu.measure {options}",
-        "results": [],
-    }
-
-
-def driver_version() -> str | None:
-    """Version of the driver from its own tool; None if that is missing or fails."""
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
-        return None
-    command = [tool, "--query-gpu=driver_version", "--format=csv,noheader"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stdout.splitlines()[0].strip() if done.returncode == 0 and done.stdout else None
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from course_utils.configs import Kernels, ModelConfig, RunConfig, precision, preset
+from course_utils.instruments.preconditions import device_name
 from course_utils.reference import Training
 from course_utils.reference.recomputation import in_segments
 
@@ -30,6 +31,11 @@ class Setting:
 
     device: str
     is_tiny: bool
+
+    @property
+    def name(self) -> str:
+        """As the GPU reports it, or ``"CPU"``."""
+        return device_name(torch.device(self.device))
 
     def model(self, name: str) -> ModelConfig:
         """A preset, or the tiny model in its place."""

@@ -10,11 +10,11 @@ import torch
 
 from course_utils.configs import preset
 from course_utils.formulas.recomputation import POLICIES
-from course_utils.instruments import PeakMemory, Timing
+from course_utils.instruments import PeakMemory
 from course_utils.reference import Training
 from course_utils.reference.training import ADAMW
 from course_utils.traces import read_trace, select
-from tests.gpu import measure, times
+from tests.gpu import measure
 from tests.gpu.fast_training import FastTraining
 from tests.gpu.memory import (
     PRECISIONS,
@@ -68,15 +68,6 @@ def test_cases_are_24_and_each_adamw_meets_each_policy_and_precision():
     assert met == set(product(ADAMW, POLICIES, PRECISIONS))
     for case in all_cases:
         assert case.seq_len <= (preset(case.model_name).num_positions or case.seq_len)
-
-
-def test_rates_count_two_operations_and_two_passes(monkeypatch):
-    """At two seconds for the fastest run: 2 * 8 * 16 * 24 / 2 FLOP/s, and 2 * 100 / 2 bytes/s."""
-    timing = Timing(seconds=(4.0, 2.0), device="CPU")
-    monkeypatch.setattr(times, "time_call", lambda *_, **__: timing)
-    product = times.matmul_flops_per_second(8, 16, 24, dtype=torch.float32, device="cpu")
-    assert product == 8 * 16 * 24
-    assert times.copy_bytes_per_second(100, device="cpu") == 100
 
 
 def test_predictions_are_in_order():

@@ -4,28 +4,17 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 
-import torch
-
-from course_utils.configs import device
 from course_utils.formulas.utilisation import (
     CONVENTIONS,
     model_flops_per_token,
     model_flops_utilisation,
 )
 from course_utils.instruments import time_call
+from course_utils.instruments.device_record import dense_peak_flops_per_second
 from tests.gpu.fast_training import FastTraining
 from tests.gpu.setting import Case, Row, Setting, build, reset_device, row_or_trouble
 from tests.gpu.times import timing_row
 
-# Part of the name that a GPU reports, and its data sheet.
-DATA_SHEETS = {
-    "H200": "H200",
-    "B200": "B200",
-    "H100 PCIe": "H100-PCIe",
-    "H100 NVL": "H100-NVL",
-    "H100 80GB HBM3": "H100-SXM",
-    "A100": "A100-80",
-}
 BATCHES = (1, 4, 16)
 
 
@@ -60,7 +49,7 @@ def measure_step(trainer: str, case: Case, setting: Setting) -> Row:
 
 def utilisations(case: Case, setting: Setting, tokens_per_second: float) -> Row:
     """FLOPs per token by convention, and the MFU if the device's peak is known."""
-    model, peak = setting.model(case.model_name), peak_flops_per_second()
+    model, peak = setting.model(case.model_name), dense_peak_flops_per_second(setting.name)
     rows: Row = {"peak_flops_per_second": peak}
     for name in CONVENTIONS:
         flops = model_flops_per_token(model, case.seq_len, name)
@@ -69,12 +58,3 @@ def utilisations(case: Case, setting: Setting, tokens_per_second: float) -> Row:
             mfu = model_flops_utilisation(model, case.seq_len, tokens_per_second, peak, name)
             rows[name]["mfu"] = mfu
     return rows
-
-
-def peak_flops_per_second() -> int | None:
-    """Dense bf16 peak of the GPU, by its data sheet; None for a CPU or an unknown GPU."""
-    name = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
-    for part, sheet in DATA_SHEETS.items():
-        if part in name:
-            return device(sheet).dense_flops_per_second("bf16")
-    return None

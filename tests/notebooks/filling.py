@@ -17,6 +17,7 @@ from tests.answer_bank.every import ANSWER_BANKS
 
 ROOT = Path(__file__).parents[2]
 UNITS = [unit.folder for unit in catalogue.units()]
+WITH_EXERCISES = [unit.folder for unit in catalogue.units() if unit.exercises]
 
 
 def released(unit: str) -> NotebookNode:

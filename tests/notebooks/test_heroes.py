@@ -26,7 +26,7 @@ from course_utils.instruments import (
     simulate_pipeline,
 )
 from course_utils.planner.calibrated import row_of_run, work_of_run
-from course_utils.records import one_node_runs
+from course_utils.records import measured, one_node_runs
 from course_utils.reference import Block, Transformer, token_loss
 from course_utils.reference.batch_experiment import (
     Problem,
@@ -330,3 +330,17 @@ def test_a_step_of_four_layers_that_waits_in_each_hook():
     seconds = run.compute_seconds(), run.communication_seconds()
     computed, exchanged = (f"{1e3 * each:.0f} ms" for each in seconds)
     assert f"{computed} of computing, {exchanged} of exchange" in picture
+
+
+def test_one_token_on_an_h200_by_its_bandwidth_and_by_its_clock():
+    picture = drawn("16_on_a_gpu")
+    (record,) = (each for each in measured("times") if each["device"] == "NVIDIA H200")
+    rows = record["results"]
+    rate = next(row["flops_per_second"] for row in rows if row.get("shape") == [1, 4096, 4096])
+    bandwidth = max(row["bytes_per_second"] for row in rows if row["what"] == "copy")
+    moved = 2 * (4096 + 4096**2 + 4096)
+    seconds = [moved / bandwidth, 2 * 4096**2 / rate]
+    assert widths(picture) == pytest.approx([24e6 * each for each in seconds], abs=0.05)
+    said = [float(us) for us in re.findall(r">([\d.]+) µs</text>", picture)]
+    assert said == pytest.approx([1e6 * each for each in seconds], abs=0.05)
+    assert f"{moved / 1e6:.1f} MB in bf16 at {bandwidth / 1e12:.2f} TB/s" in picture

@@ -18,7 +18,7 @@ from tests.autograder.secrets import (
     syntax_trees,
     words,
 )
-from tests.notebooks.filling import ROOT, UNITS
+from tests.notebooks.filling import ROOT, UNITS, WITH_EXERCISES
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_no_solution_test_or_grading_is_in_it(unpacked):
     assert {"notebooks", "autograder", "course_utils", "Makefile", "README.md", "LICENSE"} <= parts
 
 
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("unit", WITH_EXERCISES)
 def test_no_solution_body_or_hidden_test_is_in_a_notebook(unpacked, unit):
     path = unpacked / "notebooks" / unit / f"{unit}.ipynb"
     cells = nbformat.read(path, as_version=4).cells

@@ -7,7 +7,7 @@ from autograder.authoring import master
 from autograder.authoring.errors import MasterError
 from autograder.authoring.release import find_leaks, release
 from tests.autograder.authoring import tiny
-from tests.notebooks.filling import ROOT, UNITS, released
+from tests.notebooks.filling import ROOT, UNITS, WITH_EXERCISES, released
 
 
 def instructor(tmp_path, **changes):
@@ -47,7 +47,7 @@ def test_pairing_left_in_a_release_is_found(tmp_path):
     assert "paired" in "".join(find_leaks(notebook, made))
 
 
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("unit", WITH_EXERCISES)
 def test_committed_release_holds_no_solution(unit):
     read = master.read(ROOT / "solutions" / unit / f"{unit}.py")
     assert master.solution_bodies(read.notebook)

@@ -6,6 +6,7 @@ import weakref
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -209,6 +210,7 @@ class SimulatedGPU(TorchDispatchMode):
 
     def record(self, **settings):
         self.calls.append(settings)
+        self.events.clear()
 
     def stats(self, device):
         actions = [event["action"] for event in self.events]
@@ -220,6 +222,8 @@ class SimulatedGPU(TorchDispatchMode):
         return snapshot_of(*self.events, in_use=in_use)
 
     def track(self, tensor, is_new=True):
+        if isinstance(tensor, FakeTensor):  # has no block
+            return
         storage = tensor.untyped_storage()
         address, size = storage.data_ptr(), storage.nbytes()
         if address and address not in self.live:
