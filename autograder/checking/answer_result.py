@@ -9,7 +9,7 @@ from autograder.checking.judged_case import JudgedCase, WhenAskedAgain
 from autograder.checking.judges import ValueJudge
 from autograder.checking.mistakes import ONLY
 from autograder.checking.plain_data import Plain
-from autograder.checking.verdict import Verdict
+from autograder.checking.verdict import Verdict, is_long
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,8 @@ class AnswerResult:
         counted = [each.result for each in self.cases if each.result.wanted]
         numbers = [(each.wanted[part], each.given[part]) for each in counted]
         second = others[0].result
-        another = f"And for `{others[0].sizes}`: expected {_short(second.wanted[part])}, "
+        case = "another case" if is_long(others[0].sizes) else f"`{others[0].sizes}`"
+        another = f"And for {case}: expected {_short(second.wanted[part])}, "
         return {
             "another": f"{another}got {_short(second.given[part])}.",
             "figure": verdict_figure.comparison(numbers),

@@ -14,6 +14,8 @@ from typing import Protocol
 from autograder import catalogue
 from course_utils import colours
 
+LONG = 400  # letters of a case that would push the hint out of sight
+
 
 class Hints(Protocol):
     """Hints in order; whether one of them explains a result may be asked by itself."""
@@ -103,8 +105,9 @@ class Verdict:
         return 0 < self.max_points == self.points
 
     def __str__(self) -> str:
-        """The verdict as text: mark, points, sentence, hint."""
-        return "\n".join([f"{self._mark} {self._title}: {self._points}", *self._lines])
+        """The verdict as text: mark, points, sentence, hint; a long case comes last."""
+        case = [f"Case: `{self.sizes}`"] if self._has_long_case else []
+        return "\n".join([f"{self._mark} {self._title}: {self._points}", *self._lines, *case])
 
     __repr__ = __str__
 
@@ -112,6 +115,9 @@ class Verdict:
         # Words have the colour of the page, so that they can be read on dark ones too.
         colour = colours.RIGHT if self.passed else colours.WRONG if self.written else colours.OPEN
         lines = "".join(f"<div>{_marked_up(line)}</div>" for line in self._lines)
+        if self._has_long_case:
+            case = f"<code>{html.escape(self.sizes, quote=False)}</code>"
+            lines += f"<details><summary>Case</summary>{case}</details>"
         return (
             f'<div style="border-left: 6px solid {colour}; border-radius: 4px; '
             f'background: {colour}12; padding: 6px 14px; max-width: 980px">'
@@ -139,11 +145,20 @@ class Verdict:
         return f"the check gives {points}" if self.hidden else points
 
     @property
+    def _has_long_case(self) -> bool:
+        return is_long(self.sizes)
+
+    @property
     def _lines(self) -> list[str]:
-        sizes = [f"Sizes: `{self.sizes}`"] if self.sizes else []
+        sizes = [f"Sizes: `{self.sizes}`"] if self.sizes and not self._has_long_case else []
         another = [self.another] if self.another else []
         hint = [f"Hint: {self.hint}"] if self.hint else []
         return [self.sentence, *sizes, *another, *hint]
+
+
+def is_long(case: str) -> bool:
+    """Whether a case in words is so long that a reader would not find what stands below it."""
+    return len(case) > LONG
 
 
 class Points(float):
