@@ -145,7 +145,7 @@ at_peak = layers_trace.live_at(layers_trace.peak_at)
 pd.DataFrame({"bytes": at_peak}).rename(lambda name: name.replace("_", " ")).map("{:,}".format)
 
 # %% [markdown]
-# The peak comes early in the backward pass: the first gradients join everything that the forward pass left.
+# The peak comes early in the backward pass: the first gradients join nearly everything that the forward pass left.
 
 # %% [markdown]
 # ## Four moments of a step
@@ -413,7 +413,7 @@ predict("u04-fused-saves", None, "GiB")
 # | `"peak_us"` | the first moment at which they are live |
 # | `"saved_bytes"` | how much lower the highest point is if the categories in `avoided` are never allocated |
 #
-# `changes` is a list of tuples `(time_us, category, num_bytes)` in order of time: from that moment on the category has so many live bytes, and before its first change none. What changes at the same moment changes at once.
+# `changes` is a list of tuples `(time_us, category, num_bytes)` in order of time: from that moment on that many bytes of the category are live, and before its first change none. What changes at the same moment changes at once.
 #
 # *By hand:* the next cell's timeline → **90**, **1**, and **5** saved without activations.
 
@@ -716,7 +716,7 @@ in_use = {f"{s:,} tokens": where_it_is(each) for s, each in levels.items()}
 # %% [markdown]
 # ## Out of memory
 #
-# Llama-3.1-8B on four A100s of 40 GB. Each holds a quarter of the weights and gathers others as needed (FSDP, unit 10). Each batch is 4 sequences of 2,048 tokens; every other layer is checkpointed: it keeps its input only (unit 05). The loss of step 1 fails (single numbers from ccl-bench, which has no licence):
+# Llama-3.1-8B on four A100s of 40 GB. Each holds a quarter of the weights and gathers the rest as needed (FSDP, unit 10). Each GPU's batch is 4 sequences of 2,048 tokens; every other layer is checkpointed: it keeps its input only (unit 05). The loss of step 1 fails (figures quoted from ccl-bench):
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: the error in numbers, and what is allocated, bytes
@@ -736,19 +736,19 @@ compare("u04-requested", "bytes a number", measured=oom["requested"] / (4 * 2048
 # %% [markdown]
 # So it is fp32: the log-softmax, beside the logits. 0.17 GB are missing.
 
-# %% Which fix is enough? [markdown] exercise="u04-oom" points=2 minutes=11 difficulty=3 importance=5
+# %% Which fix serves the request? [markdown] exercise="u04-oom" points=2 minutes=11 difficulty=3 importance=5
 # **Write** `left_free`: bytes still free after the failed request, with each of four fixes; negative if it fails again. A quarter of the points each.
 #
 # | key | the fix |
 # |---|---|
 # | `"expandable"` | expandable segments: what is reserved but not allocated serves requests, too (otherwise it does not) |
 # | `"half_batch"` | half the sequences: all but both kinds of weights is halved, and so is the request |
-# | `"checkpoint_all"` | all layers are checkpointed; their inputs have one size |
-# | `"chunked_loss"` | the loss in `"num_chunks"` chunks: fp32 logits and request are one chunk's |
+# | `"checkpoint_all"` | all layers are checkpointed; all inputs are equally large |
+# | `"chunked_loss"` | the loss is computed in `"num_chunks"` chunks; fp32 logits and the request shrink to one chunk, bf16 logits stay whole |
 #
 # - `error`: `"requested"`, `"free"` (on the device), `"reserved"` and `"allocated"`.
-# - `live`, what is allocated: this device's `"weights"`; `"gathered weights"`; `"layer inputs"` of all checkpointed layers; `"layers"`, what all others keep; `"bf16 logits"`, `"fp32 logits"`, `"others"`.
-# - `run`: `"num_layers"`, `"num_checkpointed"`, `"num_chunks"`, `"step"`. The error is of step 1. From step 2 on AdamW's two running averages are there too, each as large as `"weights"`.
+# - `live`, what is allocated: this device's `"weights"`; `"gathered weights"`; `"layer inputs"` of all checkpointed layers; `"layers"`, what the layers without a checkpoint keep; `"bf16 logits"`, `"fp32 logits"`, `"others"`.
+# - `run`: `"num_layers"`, `"num_checkpointed"`, `"num_chunks"`, `"step"`. Error and live were recorded in step 1. If `step` is 2 or later, AdamW's two averages, each as large as `"weights"`, take room from `"free"` as well.
 #
 # *By hand:* the next cell's numbers → **10**, **142**, **40**, **110** in step 1 and **−70**, **62**, **−40**, **30** in step 2.
 
@@ -813,7 +813,7 @@ left_in = {
 (pd.DataFrame(left_in) / 1e9).round(2)
 
 # %% [markdown]
-# In step 1 every fix is enough. In step 2 the averages take 8 GB, and only fewer tokens or more checkpoints are.
+# In step 1 every fix serves this request. That is not yet a step: backward then asks for another 4.2 GB or more, and expandable segments leave 0.67 GB. In step 2 the averages take 8 GB, and only halving the batch or checkpointing all layers still serves it.
 
 # %% [markdown]
 # ## Extras
