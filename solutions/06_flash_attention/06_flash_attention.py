@@ -580,7 +580,7 @@ cases = {(name[:4], seq): (name, seq) for name in gpus for seq in (512, 2048, 81
 pd.DataFrame({key: beside_recorded(*case) for key, case in cases.items()}).T.round(2)
 
 # %% [markdown]
-# With the cache, attention is compute-bound at almost every length. (The A100 stays below both bounds, so it can't tell which applies.) The rest has other causes: exponentials, maxima and sums are no products, and a short sequence streams few keys past a tile of queries, so that much of its time goes into beginning and ending.
+# With the cache, attention is compute-bound at almost every length. (The A100 stays below both bounds, so it can't tell which applies.) The rest has other causes: exponentials, maxima and sums are no products, and a short sequence streams few keys past a tile of queries, so much of its time is beginning and ending.
 
 # %% [markdown]
 # ## Tiles above the diagonal
@@ -766,7 +766,7 @@ pd.DataFrame(rows, [f"{n:,}" for n in lengths]).rename_axis("tokens").round(1)
 # %% [markdown]
 # ## Extras
 #
-# Bonus points, in any order.
+# Bonus points.
 #
 # <details><summary>From the slides: memory that stays quadratic</summary>
 #
@@ -835,7 +835,7 @@ paper = {
 pd.DataFrame(paper).T.round(1)
 
 # %% [markdown]
-# Time fell 5.7 times, less than traffic. Neither program is as fast as its traffic alone would allow.
+# Time fell 5.7 times: neither program is as fast as its traffic alone would allow.
 
 # %% Why is it faster? [markdown] exercise="u06-why-faster" points=2 minutes=7 difficulty=3 importance=3 extra=true
 # **Write** three or four sentences:
@@ -869,7 +869,7 @@ for name, each in seconds.items():
 # %% [markdown]
 # ### Split keys
 #
-# In generation, one query attends to many keys, and one query cannot fill a GPU. So **split the keys** (flash-decoding): every processor takes a part of them, and the results are merged. Ring attention merges other devices' results the same way.
+# In generation, one query attends to many keys, and one query cannot fill a GPU. So **split the keys** (flash-decoding): every processor takes a part of them, and the results are merged. Ring attention (unit 11) merges other devices' results the same way.
 
 # %% Merge two results [markdown] exercise="u06-merge" points=1.5 minutes=8 difficulty=2 importance=4 extra=true
 # **Write** `merge`: attention over two sets of keys, from the results `out_a`, `out_b` (rows, width) and log-sum-exps `lse_a`, `lse_b` (rows,) over each. Return the result and the log-sum-exp over all keys. Three scenarios, each a third of the points: `ordinary`; `extreme`, log-sum-exps up to ±2,000; `empty`, rows that have no key in one part or in both (an empty part is zeros and $-\infty$; so is the result if both are).
@@ -945,7 +945,7 @@ for name, result in {
 # %% [markdown]
 # ### The best tile
 #
-# Taller tiles move less, until they no longer fit. **Look for** the shape at which both orders of the loops tie.
+# **Look for** the shape at which both orders of the loops tie.
 
 # %% folded=true
 # Explorer: run this cell, then move the controls
@@ -1053,7 +1053,7 @@ try_it(document_tiles, [3, 5], 2)
 # | kept for backward | $q, k, v, O$ and one number per row: linear |
 # | FLOPs of backward | $2.5\times$ forward; causal, about half of the tiles |
 #
-# **Your plan** stands: 44 GB of activations, as long as the kernel is fused. A mask that the kernel does not know may bring the scores back, and 141 GB with them. Sequences too long for one device use ring attention, merged by log-sum-exps (unit 11).
+# **Your plan** stands: 44 GB of activations, as long as the kernel is fused. A mask that the kernel does not know may bring the scores back, and 141 GB with them.
 #
 # *Further reading:* Dao et al. 2022, *FlashAttention*, sections 2 and 3 (30 minutes). Dao 2023, *FlashAttention-2*, section 3 (15 minutes). Milakov and Gimelshein 2018, *Online normalizer calculation for softmax* (10 minutes).
 
