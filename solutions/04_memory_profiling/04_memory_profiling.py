@@ -19,7 +19,7 @@
 # %% [markdown] opening=true
 # ![One training step of Llama-3-8B: 112 GB at rest, 169 at the loss, 128 once all gradients exist; 177 were counted in unit 03.](hero.svg)
 #
-# Memory runs out at one moment: the peak. Predict what is live when, find out what holds the peak of recorded steps, hunt down three leaks, and choose the fix for a real out-of-memory error.
+# Memory runs out at one moment: the peak. Predict what is live when, hunt down three leaks, and choose the fix for a real out-of-memory error.
 #
 # Your training plan adds up everything that Llama-3-8B needs, not what is in memory *at once*.
 #
@@ -242,7 +242,7 @@ for n in (1, 2, 3):
 pd.DataFrame(columns).map("{:,}".format)
 
 # %% [markdown]
-# **Check your guess.** Fake tensors have shapes but no memory. Four whole training steps of the Llama, on one sequence of 1,024 tokens (about 10 seconds):
+# **Check your guess.** Fake tensors have shapes but no memory. Four training steps of the Llama, on one sequence of 1,024 tokens (about 10 seconds):
 
 
 # %%
@@ -599,7 +599,7 @@ loops = {loop.__name__: [left_bytes(loop, n) for n in (2, 4, 8)] for loop in (su
 pd.DataFrame(loops, index=["2 batches", "4 batches", "8 batches"]).map("{:,}".format)
 
 # %% [markdown]
-# The suspect is innocent: `backward` **frees** the saved tensors that it walks through. A graph leaks if *no backward pass ever walks through it*, and a tensor if something still refers to it. Find all three leaks.
+# The suspect is innocent: `backward` **frees** the saved tensors that it walks through. A graph leaks if *no backward pass ever walks through it*, and a tensor if something still refers to it.
 
 # %% Three leaks [markdown] exercise="u04-repair-training" points=3 minutes=14 difficulty=3 importance=5
 # **Write** `train`: the same loop without the leaks. It ends with the same weights and returns the same numbers. Each leak repaired is worth a third of the points:
@@ -926,7 +926,7 @@ computed_and_measured(
 )
 
 # %% [markdown]
-# They agree to the byte. Below the bend the state sets the peak; above it the loss does.
+# They agree to the byte: below the bend the state sets the peak, above it the loss.
 
 # %% [markdown]
 # ### Build the allocator
@@ -1088,7 +1088,7 @@ pd.DataFrame({"four steps": {f"{gib} GiB": outcome(gib) for gib in (20.5, 21.0, 
 # %% [markdown]
 # ### What the machine says
 #
-# A trace sees tensors, the operating system the process. **Guess first.** A small Llama takes its first step. By its trace it leaves 223 MiB behind. By how many MiB does the process grow?
+# **Guess first.** A small Llama takes its first step. By its trace it leaves 223 MiB behind. By how many MiB does the process grow?
 
 # %%
 predict("u04-process", None, "MiB")
@@ -1243,9 +1243,9 @@ try_it(read_file, str(file))
 # | start of backward, at the loss | $12N$ + all that is kept + $8\,sbv$ |
 # | a fix for one of two humps | saves their difference at most |
 #
-# **Your plan** adds up 177 GB. You know better: 169 GB at the loss, 112 GB between steps. Unit 05 shrinks the activations; units 09 and 10 spread the state over devices.
+# **Your plan** adds up 177 GB: at the loss 169 GB are live, between steps 112 GB. Unit 05 shrinks the activations; units 09 and 10 spread the state over devices.
 #
-# *Further reading:* PyTorch's *Understanding CUDA Memory Usage* (15 minutes) and Shi and DeVito 2023, *Understanding GPU Memory* (30 minutes): snapshots of a real device, and a fourth leak.
+# *Further reading:* PyTorch's *Understanding CUDA Memory Usage* (15 minutes) and Shi and DeVito 2023, *Understanding GPU Memory* (30 minutes).
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()
