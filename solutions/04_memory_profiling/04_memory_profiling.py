@@ -19,7 +19,7 @@
 # %% [markdown] opening=true
 # ![One training step of Llama-3-8B: 112 GB at rest, 169 at the loss, 128 once all gradients exist; 177 were counted in unit 03.](hero.svg)
 #
-# Memory runs out at one moment: the peak. Predict what is live when, find out what holds the peak of recorded steps, hunt down three leaks, and choose the fix for a real out-of-memory error.
+# Memory runs out at one moment: the peak. Predict what is live when, hunt down three leaks, and choose the fix for a real out-of-memory error.
 #
 # Your training plan adds up everything that Llama-3-8B needs, not what is in memory *at once*.
 #
@@ -145,7 +145,7 @@ at_peak = layers_trace.live_at(layers_trace.peak_at)
 pd.DataFrame({"bytes": at_peak}).rename(lambda name: name.replace("_", " ")).map("{:,}".format)
 
 # %% [markdown]
-# The peak comes early in the backward pass: the first gradients join everything that the forward pass left.
+# The peak comes early in the backward pass: the first gradients join nearly everything that the forward pass left.
 
 # %% [markdown]
 # ## Four moments of a step
@@ -242,7 +242,7 @@ for n in (1, 2, 3):
 pd.DataFrame(columns).map("{:,}".format)
 
 # %% [markdown]
-# **Check your guess.** Fake tensors have shapes but no memory. Four whole training steps of the Llama, on one sequence of 1,024 tokens (about 10 seconds):
+# **Check your guess.** Fake tensors have shapes but no memory. Four training steps of the Llama, on one sequence of 1,024 tokens (about 10 seconds):
 
 
 # %%
@@ -413,7 +413,7 @@ predict("u04-fused-saves", None, "GiB")
 # | `"peak_us"` | the first moment at which they are live |
 # | `"saved_bytes"` | how much lower the highest point is if the categories in `avoided` are never allocated |
 #
-# `changes` is a list of tuples `(time_us, category, num_bytes)` in order of time: from that moment on the category has so many live bytes, and before its first change none. What changes at the same moment changes at once.
+# `changes` is a list of tuples `(time_us, category, num_bytes)` in order of time: from that moment on that many bytes of the category are live, and before its first change none. What changes at the same moment changes at once.
 #
 # *By hand:* the next cell's timeline → **90**, **1**, and **5** saved without activations.
 
@@ -599,7 +599,7 @@ loops = {loop.__name__: [left_bytes(loop, n) for n in (2, 4, 8)] for loop in (su
 pd.DataFrame(loops, index=["2 batches", "4 batches", "8 batches"]).map("{:,}".format)
 
 # %% [markdown]
-# The suspect is innocent: `backward` **frees** the saved tensors that it walks through. A graph leaks if *no backward pass ever walks through it*, and a tensor if something still refers to it. Find all three leaks.
+# The suspect is innocent: `backward` **frees** the saved tensors that it walks through. A graph leaks if *no backward pass ever walks through it*, and a tensor if something still refers to it.
 
 # %% Three leaks [markdown] exercise="u04-repair-training" points=3 minutes=14 difficulty=3 importance=5
 # **Write** `train`: the same loop without the leaks. It ends with the same weights and returns the same numbers. Each leak repaired is worth a third of the points:
@@ -716,7 +716,7 @@ in_use = {f"{s:,} tokens": where_it_is(each) for s, each in levels.items()}
 # %% [markdown]
 # ## Out of memory
 #
-# Llama-3.1-8B on four A100s of 40 GB. Each holds a quarter of the weights and gathers others as needed (FSDP, unit 10). Each batch is 4 sequences of 2,048 tokens; every other layer is checkpointed: it keeps its input only (unit 05). The loss of step 1 fails (single numbers from ccl-bench, which has no licence):
+# Llama-3.1-8B on four A100s of 40 GB. Each holds a quarter of the weights and gathers the rest as needed (FSDP, unit 10). Each GPU's batch is 4 sequences of 2,048 tokens; every other layer is checkpointed: it keeps its input only (unit 05). The loss of step 1 fails (figures quoted from ccl-bench):
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: the error in numbers, and what is allocated, bytes
@@ -736,19 +736,19 @@ compare("u04-requested", "bytes a number", measured=oom["requested"] / (4 * 2048
 # %% [markdown]
 # So it is fp32: the log-softmax, beside the logits. 0.17 GB are missing.
 
-# %% Which fix is enough? [markdown] exercise="u04-oom" points=2 minutes=11 difficulty=3 importance=5
+# %% Which fix serves the request? [markdown] exercise="u04-oom" points=2 minutes=11 difficulty=3 importance=5
 # **Write** `left_free`: bytes still free after the failed request, with each of four fixes; negative if it fails again. A quarter of the points each.
 #
 # | key | the fix |
 # |---|---|
 # | `"expandable"` | expandable segments: what is reserved but not allocated serves requests, too (otherwise it does not) |
 # | `"half_batch"` | half the sequences: all but both kinds of weights is halved, and so is the request |
-# | `"checkpoint_all"` | all layers are checkpointed; their inputs have one size |
-# | `"chunked_loss"` | the loss in `"num_chunks"` chunks: fp32 logits and request are one chunk's |
+# | `"checkpoint_all"` | all layers are checkpointed; all inputs are equally large |
+# | `"chunked_loss"` | the loss is computed in `"num_chunks"` chunks; fp32 logits and the request shrink to one chunk, bf16 logits stay whole |
 #
 # - `error`: `"requested"`, `"free"` (on the device), `"reserved"` and `"allocated"`.
-# - `live`, what is allocated: this device's `"weights"`; `"gathered weights"`; `"layer inputs"` of all checkpointed layers; `"layers"`, what all others keep; `"bf16 logits"`, `"fp32 logits"`, `"others"`.
-# - `run`: `"num_layers"`, `"num_checkpointed"`, `"num_chunks"`, `"step"`. The error is of step 1. From step 2 on AdamW's two running averages are there too, each as large as `"weights"`.
+# - `live`, what is allocated: this device's `"weights"`; `"gathered weights"`; `"layer inputs"` of all checkpointed layers; `"layers"`, what the layers without a checkpoint keep; `"bf16 logits"`, `"fp32 logits"`, `"others"`.
+# - `run`: `"num_layers"`, `"num_checkpointed"`, `"num_chunks"`, `"step"`. Error and live were recorded in step 1. If `step` is 2 or later, AdamW's two averages, each as large as `"weights"`, take room from `"free"` as well.
 #
 # *By hand:* the next cell's numbers → **10**, **142**, **40**, **110** in step 1 and **−70**, **62**, **−40**, **30** in step 2.
 
@@ -813,7 +813,7 @@ left_in = {
 (pd.DataFrame(left_in) / 1e9).round(2)
 
 # %% [markdown]
-# In step 1 every fix is enough. In step 2 the averages take 8 GB, and only fewer tokens or more checkpoints are.
+# In step 1 every fix serves this request. That is not yet a step: backward then asks for another 4.2 GB or more, and expandable segments leave 0.67 GB. In step 2 the averages take 8 GB, and only halving the batch or checkpointing all layers still serves it.
 
 # %% [markdown]
 # ## Extras
@@ -926,7 +926,7 @@ computed_and_measured(
 )
 
 # %% [markdown]
-# They agree to the byte. Below the bend the state sets the peak; above it the loss does.
+# They agree to the byte: below the bend the state sets the peak, above it the loss.
 
 # %% [markdown]
 # ### Build the allocator
@@ -1088,7 +1088,7 @@ pd.DataFrame({"four steps": {f"{gib} GiB": outcome(gib) for gib in (20.5, 21.0, 
 # %% [markdown]
 # ### What the machine says
 #
-# A trace sees tensors, the operating system the process. **Guess first.** A small Llama takes its first step. By its trace it leaves 223 MiB behind. By how many MiB does the process grow?
+# **Guess first.** A small Llama takes its first step. By its trace it leaves 223 MiB behind. By how many MiB does the process grow?
 
 # %%
 predict("u04-process", None, "MiB")
@@ -1243,9 +1243,9 @@ try_it(read_file, str(file))
 # | start of backward, at the loss | $12N$ + all that is kept + $8\,sbv$ |
 # | a fix for one of two humps | saves their difference at most |
 #
-# **Your plan** adds up 177 GB. You know better: 169 GB at the loss, 112 GB between steps. Unit 05 shrinks the activations; units 09 and 10 spread the state over devices.
+# **Your plan** adds up 177 GB: at the loss 169 GB are live, between steps 112 GB. Unit 05 shrinks the activations; units 09 and 10 spread the state over devices.
 #
-# *Further reading:* PyTorch's *Understanding CUDA Memory Usage* (15 minutes) and Shi and DeVito 2023, *Understanding GPU Memory* (30 minutes): snapshots of a real device, and a fourth leak.
+# *Further reading:* PyTorch's *Understanding CUDA Memory Usage* (15 minutes) and Shi and DeVito 2023, *Understanding GPU Memory* (30 minutes).
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()

@@ -481,7 +481,7 @@ pd.DataFrame(rows).T.rename_axis("tokens").round(1)
 # %% [markdown]
 # ## The cache between
 #
-# 127 FLOP/B: with the 3.35 TB/s of an H100, attention in tiles of 128 queries would reach 127 · 3.35 = 426 TFLOP/s, 43% of the peak.
+# 127 FLOP/B, about $b_q$ whatever $d$: with the 3.35 TB/s of an H100, attention in tiles of 128 queries would reach 127 · 3.35 = 426 TFLOP/s, 43% of the peak.
 #
 # **Guess first.** What did FlashAttention-3 reach there, with 16,384 tokens, 32 heads and $d = 128$?
 
@@ -499,7 +499,7 @@ best = rates.loc[(H100_RATE, 16384), "flops_per_second"]
 compare("u06-real-rate", "TFLOP/s", measured=best / 1e12)
 
 # %% [markdown]
-# Above the bound: not every load reads device memory. Before it lies an **L2 cache**, 50 MB on an H100, that all multiprocessors share. Tiles go out head by head, one to each multiprocessor. Those of a head run side by side and read the same keys and values: from device memory once, if the cache holds them.
+# Above the bound: not every load reads device memory. Before it lies an **L2 cache**, 50 MB on an H100 (in two partitions, taken as one here), that all multiprocessors share. Tiles go out head by head, one to each multiprocessor. Those of a head run side by side and read the same keys and values: from device memory once, if the cache holds them.
 
 # %% Attention with a cache [markdown] exercise="u06-l2" points=2 minutes=10 difficulty=3 importance=4
 # **Write** `attention_bounds`: bytes to and from device memory, of all heads, and the most FLOP/s. A quarter of the points each.
@@ -508,10 +508,10 @@ compare("u06-real-rate", "TFLOP/s", measured=best / 1e12)
 # |---|---|
 # | `"dram_bytes"` | without a cache: every query head moves queries and result once, and keys and values once for each tile of queries |
 # | `"l2_bytes"` | with a cache: keys and values once for each key-value head, if those of all heads in flight fit into it; otherwise as without |
-# | `"dram_rate"`, `"l2_rate"` | FLOPs over time with either; products or bytes take the time, whichever take longer |
+# | `"dram_rate"`, `"l2_rate"` | FLOPs over time with either; the slower of arithmetic and traffic sets the time |
 #
-# - `shape`: `"batch"` sequences of `"seq"` tokens, each with `"heads"` query heads of `"head_dim"` numbers; neighbors share `"kv_heads"` keys and values. 2 bytes a number, no mask (4 FLOPs per pair and number of a head), no log-sum-exp.
-# - `gpu`: `"peak"` in FLOP/s, `"bandwidth"` in B/s, `"l2_bytes"`, and `"processors"`: so many tiles are in flight, the first ones, head by head.
+# - `shape`: `"batch"` sequences of `"seq"` tokens, each with `"heads"` query heads of `"head_dim"` numbers; heads / kv_heads consecutive ones share one key-value head. 2 bytes a number, no mask (4 FLOPs per pair and number of a head), no log-sum-exp.
+# - `gpu`: `"peak"` in FLOP/s, `"bandwidth"` in B/s, `"l2_bytes"`, and `"processors"`: that many tiles are in flight. Take the first ones: all tiles of query head 0, then of head 1, and so on, then the next sequence. A head with one tile in flight counts.
 #
 # *By hand:* the next cell's case: 2 tiles a head, so 3 processors work on 2 query heads, of 1 key-value head: 64 bytes fit → **768** and **384** bytes, **5.33** and **10** FLOP/s.
 
@@ -580,7 +580,7 @@ cases = {(name[:4], seq): (name, seq) for name in gpus for seq in (512, 2048, 81
 pd.DataFrame({key: beside_recorded(*case) for key, case in cases.items()}).T.round(2)
 
 # %% [markdown]
-# With the cache products bind, and hardly ever bandwidth. (The A100 reaches neither bound: it could not have told us.) The rest has other causes: exponentials, maxima and sums are no products, and a short sequence streams few keys past a tile of queries, so that much of its time goes into beginning and ending.
+# With the cache, attention is compute-bound at almost every length. (The A100 stays below both bounds, so it can't tell which applies.) The rest has other causes: exponentials, maxima and sums are no products, and a short sequence streams few keys past a tile of queries, so much of its time is beginning and ending.
 
 # %% [markdown]
 # ## Tiles above the diagonal
@@ -766,7 +766,7 @@ pd.DataFrame(rows, [f"{n:,}" for n in lengths]).rename_axis("tokens").round(1)
 # %% [markdown]
 # ## Extras
 #
-# Bonus points, in any order.
+# Bonus points.
 #
 # <details><summary>From the slides: memory that stays quadratic</summary>
 #
@@ -835,7 +835,7 @@ paper = {
 pd.DataFrame(paper).T.round(1)
 
 # %% [markdown]
-# Time fell 5.7 times, less than traffic. Neither program is as fast as its traffic alone would allow.
+# Time fell 5.7 times: neither program is as fast as its traffic alone would allow.
 
 # %% Why is it faster? [markdown] exercise="u06-why-faster" points=2 minutes=7 difficulty=3 importance=3 extra=true
 # **Write** three or four sentences:
@@ -869,7 +869,7 @@ for name, each in seconds.items():
 # %% [markdown]
 # ### Split keys
 #
-# In generation, one query attends to many keys, and one query cannot fill a GPU. So **split the keys** (flash-decoding): every processor takes a part of them, and the results are merged. Ring attention merges other devices' results the same way.
+# In generation, one query attends to many keys, and one query cannot fill a GPU. So **split the keys** (flash-decoding): every processor takes a part of them, and the results are merged. Ring attention (unit 11) merges other devices' results the same way.
 
 # %% Merge two results [markdown] exercise="u06-merge" points=1.5 minutes=8 difficulty=2 importance=4 extra=true
 # **Write** `merge`: attention over two sets of keys, from the results `out_a`, `out_b` (rows, width) and log-sum-exps `lse_a`, `lse_b` (rows,) over each. Return the result and the log-sum-exp over all keys. Three scenarios, each a third of the points: `ordinary`; `extreme`, log-sum-exps up to ±2,000; `empty`, rows that have no key in one part or in both (an empty part is zeros and $-\infty$; so is the result if both are).
@@ -945,7 +945,7 @@ for name, result in {
 # %% [markdown]
 # ### The best tile
 #
-# Taller tiles move less, until they no longer fit. **Look for** the shape at which both orders of the loops tie.
+# **Look for** the shape at which both orders of the loops tie.
 
 # %% folded=true
 # Explorer: run this cell, then move the controls
@@ -1053,7 +1053,7 @@ try_it(document_tiles, [3, 5], 2)
 # | kept for backward | $q, k, v, O$ and one number per row: linear |
 # | FLOPs of backward | $2.5\times$ forward; causal, about half of the tiles |
 #
-# **Your plan** stands: 44 GB of activations, as long as the kernel is fused. A mask that the kernel does not know may bring the scores back, and 141 GB with them. Sequences too long for one device use ring attention, merged by log-sum-exps (unit 11).
+# **Your plan** stands: 44 GB of activations, as long as the kernel is fused. A mask that the kernel does not know may bring the scores back, and 141 GB with them.
 #
 # *Further reading:* Dao et al. 2022, *FlashAttention*, sections 2 and 3 (30 minutes). Dao 2023, *FlashAttention-2*, section 3 (15 minutes). Milakov and Gimelshein 2018, *Online normalizer calculation for softmax* (10 minutes).
 

@@ -30,6 +30,7 @@ TIMELINE_WORKED = (
 RECORD, RUNS = "mem_xl_step", ("fp32", "bf16 autocast")
 MICROSECONDS = 10**6  # in a second
 FEWEST, MOST = 12, 40  # moments of a window
+SHORT_MOMENTS = 5  # after the first, in the cases of a few rows
 NAMES = (
     "kept for backward",
     "weights and averages",
@@ -51,15 +52,19 @@ Totals = list[int]
 def timeline_cases(seed: int) -> list[Case]:
     """Windows of two real steps and made-up steps, in which a fix moves the peak or does not.
 
-    Each window has categories of its own. Some peaks are reached twice, some at the end.
+    Each window has categories of its own. Some peaks are reached twice, some at the end. Those of
+    a few rows come first, since the first case that fails is the one that is shown.
     """
     rng = random.Random(seed)
     cases = [named(TIMELINE_NAMES, TIMELINE_WORKED)]
+    cases += [_drawn(functools.partial(_short, rng, 1), is_wanted) for is_wanted in SHORT]
+    cases += [_drawn(functools.partial(_short, rng, 2), is_wanted) for is_wanted in SHORT[:2]]
+    cases += [_level(rng) for _ in range(2)]
     for draw in (_window, _made_step):
         for number in range(12):
             is_wanted = EFFECTS[number % len(EFFECTS)]
             cases.append(_drawn(functools.partial(draw, rng), is_wanted))
-    return cases + [_level(rng) for _ in range(2)]
+    return cases
 
 
 def _drawn(draw: Callable[[], Case], is_wanted: Callable[[Case], bool]) -> Case:
@@ -115,6 +120,18 @@ def _sum_of(live: dict[str, int], groups: dict[str, str], name: str) -> int:
 
 def _some(rng: random.Random, names: list[str]) -> list[str]:
     return rng.sample(names, rng.randint(1, min(2, len(names) - 1)))
+
+
+def _short(rng: random.Random, num_avoided: int) -> Case:
+    """A few changes of three categories, at some moments of two at once."""
+    names = rng.sample(NAMES, 3)
+    unit, time_us = 4 * rng.randint(5, 500), rng.randint(1, 90)
+    changes = [(time_us, names[0], unit * rng.randint(1, 30))]
+    for number in range(SHORT_MOMENTS):
+        time_us += rng.randint(2, 90)
+        changed = dict.fromkeys((rng.choice(names), names[1 + number % 2]))
+        changes += [(time_us, name, unit * rng.randint(0, 30)) for name in changed]
+    return named(TIMELINE_NAMES, (changes, rng.sample(names, num_avoided)))
 
 
 def _made_step(rng: random.Random) -> Case:
@@ -196,7 +213,23 @@ def is_untouched(case: Case) -> bool:
     return saved == held == 0
 
 
+def is_higher_between(case: Case) -> bool:
+    """Whether more is live between two changes of one moment than ever when all are done."""
+    live, highest = dict[str, int](), 0
+    for _, category, num_bytes in case["changes"]:
+        live[category] = num_bytes
+        highest = max(highest, sum(live.values()))
+    return highest > max(_totals(case["changes"]))
+
+
+def is_highest_at_the_end(case: Case) -> bool:
+    """Whether the peak is reached at the last moment alone."""
+    *before, last = _totals(case["changes"])
+    return last > max(before)
+
+
 EFFECTS = (is_moved, is_kept, is_moved, is_untouched)
+SHORT = (is_moved, is_kept, is_untouched, is_higher_between, is_highest_at_the_end)
 
 
 @declares_check(

@@ -2,6 +2,7 @@
 
 import math
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -34,6 +35,7 @@ GPUS = (
     (121_000_000_000_000, 300_000_000_000, 48, 58),
 )
 MIB, BF16_BYTES = 2**20, 2
+SEQUENCES = 3  # of the cases that a rule decides: those in flight end in the first, second or last
 
 Numbers = dict[str, int]
 
@@ -43,7 +45,8 @@ def l2_cases(seed: int) -> list[Case]:
     rng = random.Random(seed)
     cases = [named(L2_NAMES, WORKED)]
     cases += [_recorded(rng) for _ in range(8)]
-    return cases + [_made(rng, number) for number in range(16)]
+    cases += [_made(rng, number) for number in range(16)]
+    return cases + list(_decided(rng))
 
 
 def _recorded(rng: random.Random) -> Case:
@@ -76,6 +79,42 @@ def _made(rng: random.Random, number: int) -> Case:
     cache = (need, need - 1, half, small)[kind]
     rates = (rng.randint(fastest // 100, fastest), 10**6 * rng.randint(10, 10**4))
     return named(L2_NAMES, (shape, block, named(GPU_NAMES, (*rates, cache, processors))))
+
+
+def _decided(rng: random.Random) -> Iterator[Case]:
+    """Caches in each of which few wrong rules about what has to fit decide otherwise.
+
+    So no two of them are wrong in the same cases. A row says which rules are.
+    """
+    each = rng.randint(3, 6)
+    every, further = SEQUENCES * each, each + rng.randint(1, each - 1)
+    group, tiles = rng.choice((1, 4)), rng.randint(5, 9)
+    some, half = rng.randint(3, each), every // 2
+    # query heads of a group, tiles of a head, key-value heads in flight, tiles in flight for each
+    # of their query heads, and arrays that the cache holds: from so many on to less than so many
+    rows = (
+        (group, tiles, further, tiles, 2 * each, 2 * further),  # in flight in one sequence alone
+        (group, tiles, further, tiles, 2 * further, 2 * further + 1),  # all of a begun sequence
+        (1, tiles, 1, tiles, 1, 2),  # keys alone
+        (1, tiles, some, tiles, 2, some),  # one head
+        (1, 2, every, 2, 2 * every, 2 * every),  # less than the cache
+        (1, 2, every, 2, 2 * every + 1, 3 * every),  # queries and results, too
+        (4, 1, every, 1, 4 * every, 8 * every),  # query heads
+        (1, tiles, every, tiles, 4 * every, 2 * tiles * every),  # processors
+        (1, 4, 2, 4, 8, 16),  # a head for each processor
+        (1, 2, 2, 2, 8, 2 * every),  # all heads
+        (1, 2, every, 10, 4 * every, 10 * every),  # more heads than there are
+        (4, 1, half, 1, 2 * half, 2 * every),  # processors, as far as there are heads
+    )
+    for group, tiles, in_flight, for_each, least, most in rows:
+        block, head_dim = rng.choice((16, 32, 64)), rng.choice((16, 32, 64))
+        heads = (SEQUENCES, each * group, each)
+        shape = named(SHAPE_NAMES, (*heads, block * tiles, head_dim))
+        array = kv_bytes(shape) // 2
+        cache = rng.randint(least * array, max(least * array, most * array - 1))
+        rates = (rng.randint(10**10, 10**12), 10**6 * rng.randint(10, 10**4))
+        gpu = named(GPU_NAMES, (*rates, cache, in_flight * group * for_each))
+        yield named(L2_NAMES, (shape, block, gpu))
 
 
 def kv_bytes(shape: Numbers) -> int:
@@ -122,10 +161,10 @@ def walked(shape: Numbers, block_q: int, gpu: Numbers) -> dict[str, Any]:
     dram = BF16_BYTES * heads * (machine.traffic_elements - size[0])
     fits = kv_in_flight(shape, block_q, gpu["processors"]) * kv_bytes(shape) <= gpu["l2_bytes"]
     cached = once + shape["batch"] * shape["kv_heads"] * kv_bytes(shape) if fits else dram
-    flops = heads * 2 * 2 * size[0] * size[0] * size[1]
+    flops, peak = heads * 2 * 2 * size[0] * size[0] * size[1], float(gpu["peak"])
     return {
         "dram_bytes": dram,
         "l2_bytes": cached,
-        "dram_rate": min(gpu["peak"], flops * gpu["bandwidth"] / dram),
-        "l2_rate": min(gpu["peak"], flops * gpu["bandwidth"] / cached),
+        "dram_rate": min(peak, flops * gpu["bandwidth"] / dram),
+        "l2_rate": min(peak, flops * gpu["bandwidth"] / cached),
     }

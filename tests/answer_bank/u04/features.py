@@ -1,6 +1,12 @@
 """Kinds of cases that the exercises of unit 04 have for every seed."""
 
-from autograder.exercises.u04.recorded import is_kept, is_moved, is_untouched
+from autograder.exercises.u04.recorded import (
+    is_higher_between,
+    is_highest_at_the_end,
+    is_kept,
+    is_moved,
+    is_untouched,
+)
 from autograder.exercises.u04.snapshot import counted
 from course_utils.reference.allocator import CachingAllocator
 
@@ -47,10 +53,8 @@ FEATURES = {
         "a fix lowers the peak where it is": is_kept,
         "a fix that is not live at the peak": is_untouched,
         "highest twice": lambda case: _wholes(case).count(max(_wholes(case))) > 1,
-        "highest at the end": lambda case: _wholes(case)[-1] == max(_wholes(case)),
-        "higher between two changes of a moment": lambda case: (
-            max(_between(case)) > max(_wholes(case))
-        ),
+        "highest at the end": is_highest_at_the_end,
+        "higher between two changes of a moment": is_higher_between,
         "two categories avoided": lambda case: len(case["avoided"]) > 1,
     },
     "u04-oom": {

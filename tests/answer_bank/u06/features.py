@@ -19,6 +19,11 @@ def _all_fit(case: dict) -> bool:
     return heads * kv_bytes(shape) <= case["gpu"]["l2_bytes"]
 
 
+def _needed_by_one_sequence(case: dict) -> int:
+    """The same, were only one sequence there."""
+    return _needed(case | {"shape": case["shape"] | {"batch": 1}})
+
+
 FEATURES = {
     "u06-online": {
         "one block": lambda case: len(case["block_lengths"]) == 1,
@@ -48,6 +53,17 @@ FEATURES = {
     "u06-l2": {
         "the cache holds what is in flight": lambda case: _fits(case) and not _all_fit(case),
         "the cache does not": lambda case: not _fits(case),
+        "a second sequence in flight decides": lambda case: (
+            _needed_by_one_sequence(case) <= case["gpu"]["l2_bytes"] < _needed(case)
+        ),
+        "just so, with a second sequence in flight": lambda case: (
+            _needed_by_one_sequence(case) < _needed(case)
+            and 0 <= case["gpu"]["l2_bytes"] - _needed(case) < kv_bytes(case["shape"]) // 2
+            and not _all_fit(case)
+        ),
+        "it holds keys and values, and not queries too": lambda case: (
+            _needed(case) < case["gpu"]["l2_bytes"] < 3 * _needed(case) // 2
+        ),
         "just so": lambda case: _needed(case) == case["gpu"]["l2_bytes"],
         "a head that has only begun decides, and bytes take the time": lambda case: (
             walked(**case)["l2_rate"] < case["gpu"]["peak"]

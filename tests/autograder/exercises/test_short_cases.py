@@ -8,7 +8,7 @@ from autograder.checking.scoring import score_answer
 from autograder.checking.seeds import PRACTICE_SEEDS
 from autograder.exercises.model_answers import ChangedAnswer
 
-ROWS = ("u14-waits", "u14-pace")
+ROWS = ("u04-timeline", "u14-waits", "u14-pace")
 LINE = 110  # characters
 MOST_LINES = {"of the case": 8, "before the hint": 20}
 MISTAKES = [

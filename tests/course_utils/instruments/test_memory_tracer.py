@@ -463,3 +463,17 @@ def test_kept_and_working_bytes():
     trace = trace_memory(lambda: layer(x * 1).tanh().sum().backward(), layer)
     assert trace.kept_bytes == 2 * 32 + 2 * 4  # the input, tanh's output, a sum, its gradient
     assert max(trace.working_bytes) == 3 * 32 + 2 * 4  # and the gradient of tanh's input
+
+
+def test_the_backward_pass_of_a_loss_in_fp32_needs_its_logits_once_more():
+    """So who has served the request of the log-softmax has not served the step."""
+    logits = torch.randn(64, 500, requires_grad=True, dtype=torch.bfloat16)
+    targets = torch.zeros(64, dtype=torch.long)
+
+    def forward() -> torch.Tensor:
+        return nn.functional.cross_entropy(logits.float(), targets)
+
+    in_forward = trace_memory(forward)
+    whole = trace_memory(lambda: forward().backward())
+    more_bytes = whole.peak_bytes - in_forward.peak_bytes
+    assert more_bytes // (4 * logits.numel()) == 1

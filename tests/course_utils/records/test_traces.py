@@ -302,6 +302,9 @@ def test_an_out_of_memory():
     assert sum(parts) == sizes["allocated"] < sizes["reserved"]
     logits = [sizes[f"allocated: {name}"] for name in ("logits in bf16", "loss: logits in fp32")]
     assert [size / GIB for size in logits] == near(1.96, 3.91)
+    holes = sizes["reserved"] - sizes["allocated"]
+    left = sizes["free on the device"] + holes - sizes["requested"]
+    assert left == 671_815_680 < sizes["requested"]  # as much is asked for again in backward
 
 
 def test_copies_of_logits():
