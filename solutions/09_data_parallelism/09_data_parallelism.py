@@ -19,7 +19,7 @@
 # %% [markdown] opening=true
 # ![One step of Llama-3.2-1B on eight devices, to scale: 92 ms of computing and 22 of exchange, 114 together; with buckets sent during backward 97, of which 5 are exposed.](hero.svg)
 #
-# Each device takes its share of the sequences, and all end up with the same gradient. You write this exchange, hide it behind the backward pass, find out when it cannot be hidden, and read traces of real GPUs.
+# Each device takes its share of the sequences, and all end up with the same gradient.
 #
 # Your training plan treats eight devices as one that is eight times as fast. What does their communication cost?
 #
@@ -463,11 +463,6 @@ try_it(buckets_of_three_layers, backward_in_buckets, 1)
 #
 # Is the flat tensor the memory of your gradients, or a copy? When may you read it?
 # </details>
-#
-# <details><summary>Hint: only "overlap" fails</summary>
-#
-# Which line waits while backward could go on? Does a full bucket stay behind?
-# </details>
 
 # %% [markdown]
 # **Compare with** the picture at the top: Llama-3.2-1B, 4,096 tokens on each of eight ranks.
@@ -527,7 +522,7 @@ print("gradient by gradient:", sets_at_peak(each_of))
 compare("u09-sets", "sets", measured=two_layers)
 
 # %% [markdown]
-# Two sets, whatever the size of a bucket: each is a copy, and lives beside the gradients until sums are handed back. (An answer that frees a gradient once copied needs less.) So data parallelism can cost memory. In published runs (Hugging Face's *Ultra-Scale Playbook*) each GPU held 36.66 GB, with 8 GPUs or 256 (B11).
+# Two sets, whatever the size of a bucket: each is a copy, and lives beside the gradients until sums are handed back. So data parallelism can cost memory. In published runs (Hugging Face's *Ultra-Scale Playbook*) each GPU held 36.66 GB, with 8 GPUs or 256 (B11).
 
 # %% [markdown]
 # ### The same step in PyTorch
@@ -824,7 +819,7 @@ trace_lanes(
 )
 
 # %% [markdown]
-# No message leaves before backward is over: `torch.compile` makes it one operation, and hooks run after that. (Under DDP it cuts the pass at buckets.)
+# No message leaves before backward is over: `torch.compile` makes it one operation, and hooks run after that.
 
 
 # %% folded=true tags=["nbval-check-output"]
@@ -864,7 +859,7 @@ predict("u09-straggler", None, "rank")
 # %% Who is late? [markdown] exercise="u09-late" points=1.5 minutes=12 difficulty=3 importance=5
 # **Write** `who_is_late`, from the collectives of all ranks in one step. A third of the points each:
 #
-# - `straggler`: the rank that costs the others the most waiting: sum, over the collectives in which it comes last, what each other rank waits.
+# - `straggler`: the rank that costs the others the most waiting: sum, over collectives in which it comes last, what each other rank waits.
 # - `waiting_ns`: how long `rank` waits in all, each time from its start to the last rank's.
 # - `saved_ns`: how much shorter the step would be if the straggler, wherever it comes last, arrived at the same moment as the second-to-last rank. Assume that all that follows moves forward by as much.
 #
@@ -950,7 +945,7 @@ trace_lanes(
 )
 
 # %% [markdown]
-# Rank 1 spends the least time in collectives *because* nobody makes it wait. Its GPU computes as long as the others, but was idle for 6 ms early in the step, and at the end each gather starts as soon as its **CPU** launches it; on rank 3, 39 ms later. A quick rank 1 saves **at most** the 9.3 ms: ranks 0 and 2 are little faster, and would hold up the step next, after 3.6. Faster links would not help: of 18 ms, 4.4 are transfer.
+# Rank 1 spends the least time in collectives *because* nobody makes it wait. Its GPU computes as long as the others, but was idle for 6 ms early in the step, and at the end each gather starts as soon as its **CPU** launches it (rank 3's waits 39 ms). A quick rank 1 saves **at most** 9.3 ms: ranks 0 and 2 are little faster, and would hold it up next, after 3.6. Faster links would not help: of 18 ms, 4.4 are transfer.
 
 # %% [markdown]
 # ## Extras
@@ -1375,7 +1370,7 @@ try_it(unused_on_rank_1, backward_with_unused, 96)
 # %% [markdown]
 # ### Read the real thing
 #
-# Your lines beside PyTorch's, in the version that runs here:
+# Your lines beside PyTorch's:
 
 # %% folded=true tags=["nbval-ignore-output"]
 # Your trainer, and where DDP does the same
@@ -1387,9 +1382,6 @@ SideBySide(buckets_of, DDP_STEPS)
 # %% folded=true tags=["nbval-ignore-output"]
 # Excerpts of PyTorch: its reducer, and what stands around it
 Excerpts(DDP_SOURCE)
-
-# %% [markdown]
-# PyTorch, too, fixes its buckets beforehand.
 
 # %% Predict DDP's buckets [markdown] exercise="u09-ddp-buckets" points=2 minutes=10 difficulty=3 importance=4 extra=true
 # **Write** `ddp_buckets`: the bytes of each of DDP's buckets in the first step, and in all later ones, as two lists in the order of sending. All or nothing.
