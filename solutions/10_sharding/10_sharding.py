@@ -493,6 +493,7 @@ columns = ["waiting", "prefetching", "compute", "exposed"]
 # %%
 predict("u10-ahead", None, "ms")
 
+
 # %% folded=true tags=["demonstration", "nbval-check-output"]
 # Measured: FSDP with gathers some layers ahead, on two A100s
 def more_seconds(row, than):

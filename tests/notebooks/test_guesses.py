@@ -1,4 +1,4 @@
-"""A guess is answered where the student can see it: `compare` gives a table, which must be shown."""
+"""A guess is answered where the student sees it: `compare` gives a table that must be shown."""
 
 import ast
 

@@ -32,9 +32,7 @@ def late_cases(seed: int) -> list[Case]:
     """Some collectives of some ranks of the recorded step; made steps in which it is deceptive."""
     rng = random.Random(seed)
     worked = [
-        _event(rank, "AllGather", 64, *times)
-        for call in WORKED
-        for rank, times in enumerate(call)
+        _event(rank, "AllGather", 64, *times) for call in WORKED for rank, times in enumerate(call)
     ]
     cases = [named(NAMES, (worked, 0))]
     for draw, is_wanted in KINDS:
