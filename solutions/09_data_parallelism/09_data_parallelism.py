@@ -19,7 +19,7 @@
 # %% [markdown] opening=true
 # ![One step of Llama-3.2-1B on eight devices, to scale: 92 ms of computing and 22 of exchange, 114 together; with buckets sent during backward 97, of which 5 are exposed.](hero.svg)
 #
-# Each device takes its share of the sequences, and all end up with the same gradient. You write this exchange, hide it behind the backward pass, find out when it cannot be hidden, and read traces of real GPUs.
+# Each device takes its share of the sequences, and all end up with the same gradient.
 #
 # Your training plan treats eight devices as one that is eight times as fast. What does their communication cost?
 #
@@ -49,6 +49,7 @@ from math import prod
 
 import pandas as pd
 import torch
+from IPython.display import display
 from torch import Tensor, nn
 from torch.nn.functional import pad
 from torch.nn.parallel import DistributedDataParallel
@@ -201,12 +202,6 @@ try_it(shares, share_of_mean, [6.0, 4.0], [3, 1])
 
 # %% check="u09-global-mean"
 # Ragged and equal numbers of targets; a rank without any, and all without.
-
-# %% [markdown]
-# <details><summary>Hint: the error says autograd follows my tensor</summary>
-#
-# What must a rank know about the others to divide its loss?
-# </details>
 
 # %% [markdown]
 # **Check your guess.** Autograd knows how much one target's loss weighs:
@@ -468,11 +463,6 @@ try_it(buckets_of_three_layers, backward_in_buckets, 1)
 #
 # Is the flat tensor the memory of your gradients, or a copy? When may you read it?
 # </details>
-#
-# <details><summary>Hint: only "overlap" fails</summary>
-#
-# Which line waits while backward could go on? Does a full bucket stay behind?
-# </details>
 
 # %% [markdown]
 # **Compare with** the picture at the top: Llama-3.2-1B, 4,096 tokens on each of eight ranks.
@@ -532,7 +522,7 @@ print("gradient by gradient:", sets_at_peak(each_of))
 compare("u09-sets", "sets", measured=two_layers)
 
 # %% [markdown]
-# Two sets, whatever the size of a bucket: each is a copy, and lives beside the gradients until sums are handed back. (An answer that frees a gradient once copied needs less.) So data parallelism can cost memory. In published runs (Hugging Face's *Ultra-Scale Playbook*) each GPU held 36.66 GB, with 8 GPUs or 256 (B11).
+# Two sets, whatever the size of a bucket: each is a copy, and lives beside the gradients until sums are handed back. So data parallelism can cost memory. In published runs (Hugging Face's *Ultra-Scale Playbook*) each GPU held 36.66 GB, with 8 GPUs or 256 (B11).
 
 # %% [markdown]
 # ### The same step in PyTorch
@@ -804,7 +794,7 @@ pd.DataFrame(columns).rename_axis("devices").T.map("{:,.0f}".format)
 # %% [markdown]
 # ## Eight GPUs on one clock
 #
-# The authors of modded-nanogpt recorded a step on eight H100s twice (`h100x8_nanogpt_before` and `_after`, MIT): with gradients reduced in the optimizer, and from backward hooks, like yours. Before, 4.38 of 5.85 ms of communication were exposed. **Guess first.** How many with hooks?
+# The authors of modded-nanogpt recorded a step on eight H100s twice (`h100x8_nanogpt_before` and `_after`, MIT): with gradients reduced in the optimizer, and from backward hooks, like yours. Before, 4.38 of 5.85 ms of communication were exposed. **Guess first.** How many ms are exposed with hooks?
 
 # %%
 predict("u09-hooks", None, "ms")
@@ -822,14 +812,14 @@ hooked = runs_of_rank_0["after"]
 backward_end = max(each["end_ns"] for each in select(hooked, phase="backward"))
 first_message = min(each["start_ns"] for each in communicating(hooked))
 print(f"first message {(first_message - backward_end) / 1e6:.2f} ms after the end of backward")
-compare("u09-hooks", "ms", measured=round(1e3 * exposed_seconds(hooked), 2))
+display(compare("u09-hooks", "ms", measured=round(1e3 * exposed_seconds(hooked), 2)))
 trace_lanes(
     [each for each in hooked if each["start_ns"] > backward_end - 2e6],
     "Rank 0 with hooks: two ms of backward, then stream 23 communicates, mostly alone.",
 )
 
 # %% [markdown]
-# No message leaves before backward is over: `torch.compile` makes it one operation, and hooks run after that. (Under DDP it cuts the pass at buckets.)
+# No message leaves before backward is over: `torch.compile` makes it one operation, and hooks run after that.
 
 
 # %% folded=true tags=["nbval-check-output"]
@@ -852,7 +842,7 @@ def times_of_messages(events):
 pd.concat({name: times_of_messages(each) for name, each in runs_of_rank_0.items()}, axis=1)
 
 # %% [markdown]
-# Gathers of 151 MB reach 278 GB/s. But why does a scatter of 256 *bytes* take 1,167 µs in one run, and 52 in the other? It was the first message of its step. No rank leaves a collective before the last one has come: who comes early waits *inside*. Only the traces of all ranks tell waiting from transfer (`h100x8_nanogpt_8ranks`, another step):
+# Gathers of 151 MB reach 278 GB/s. But why does a scatter of 256 *bytes* take 1,167 µs in one run, and 52 in the other? It was the first message of its step. No rank leaves a collective before the last one has arrived: a rank that arrives early waits *inside*. So hooks hid nothing here: the whole millisecond is one wait. Only the traces of all ranks tell waiting from transfer (`h100x8_nanogpt_8ranks`, another step; one host, one clock, good to some 20 µs, and we compare waits of milliseconds):
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: ms that each rank spends in collectives
@@ -869,13 +859,13 @@ predict("u09-straggler", None, "rank")
 # %% Who is late? [markdown] exercise="u09-late" points=1.5 minutes=12 difficulty=3 importance=5
 # **Write** `who_is_late`, from the collectives of all ranks in one step. A third of the points each:
 #
-# - `straggler`: the rank for which the others wait longest, their times added up.
+# - `straggler`: the rank that costs the others the most waiting: sum, over collectives in which it comes last, what each other rank waits.
 # - `waiting_ns`: how long `rank` waits in all, each time from its start to the last rank's.
-# - `saved_ns`: how much shorter the step would be if the straggler, wherever it comes last, came with the one before it.
+# - `saved_ns`: how much shorter the step would be if the straggler, wherever it comes last, arrived at the same moment as the second-to-last rank. Assume that all that follows moves forward by as much.
 #
 # Events, with `rank`, `start_ns` and `end_ns`, come in any order. All ranks call the same collectives in the same order. In each, one alone comes last.
 #
-# *By hand:* three ranks start a collective at 0, 40 and 30, the next at 60, 85 and 90. For rank 1 the others wait 40 + 10, for rank 2 30 + 5. For rank 0 → **1**, **70** and **10**.
+# *By hand:* three ranks start a gather at 0, 40 and 30, the next at 60, 85 and 90. For rank 1 the others wait 40 + 10, for rank 2 30 + 5. `rank=0` → **1**, **70** and **10**; the last is 40 − 30.
 
 
 # %% solution="u09-late"
@@ -901,11 +891,11 @@ def who_is_late(events: list[dict], rank: int) -> dict[str, int]:
 # %% folded=true
 # Given: the events of the worked case
 two_collectives = [
-    {"rank": rank, "name": name, "bytes": 64, "start_ns": start, "end_ns": end}
-    for name, call in {
-        "ReduceScatter": [(0, 55), (40, 54), (30, 56)],
-        "AllGather": [(60, 101), (85, 103), (90, 102)],
-    }.items()
+    {"rank": rank, "name": "AllGather", "bytes": 64, "start_ns": start, "end_ns": end}
+    for call in (
+        [(0, 55), (40, 54), (30, 56)],
+        [(60, 101), (85, 103), (90, 102)],
+    )
     for rank, (start, end) in enumerate(call)
 ]
 
@@ -923,27 +913,39 @@ try_it(who_is_late, two_collectives, 0)
 late_of = answer("u09-late", who_is_late)
 calls = [each for events in eight.values() for each in communicating(events)]
 found = {rank: late_of(calls, rank) for rank in eight}
-compare("u09-straggler", "rank", measured=found[0]["straggler"])
-step_ms = 1e3 * span_seconds([each for events in eight.values() for each in events])
-print(f"without it {step_ms - found[0]['saved_ns'] / 1e6:.1f} ms instead of {step_ms:.1f}")
+straggler = found[0]["straggler"]
 last_calls = {r: max(communicating(e), key=lambda c: c["start_ns"]) for r, e in eight.items()}
+step_ms = 1e3 * span_seconds([each for events in eight.values() for each in events])
+launches_ms = {r: each["launch_ns"] / 1e6 for r, each in last_calls.items() if r != straggler}
+next_rank = max(launches_ms, key=launches_ms.get)
+tail_ms = step_ms - last_calls[straggler]["start_ns"] / 1e6
+print(f"saved_ns: {found[0]['saved_ns'] / 1e6:.1f} ms of {step_ms:.1f}")
+print(
+    f"rank {next_rank} launches its last gather at {launches_ms[next_rank]:.1f} ms, and the step "
+    f"ends {tail_ms:.1f} ms after one: {step_ms - launches_ms[next_rank] - tail_ms:.1f} ms saved"
+)
+early = {r: [each for each in e if each["start_ns"] < 15e6] for r, e in eight.items()}
 columns = {
     "in collectives, ms": in_collectives,
-    "of it waiting, ms": {rank: each["waiting_ns"] / 1e6 for rank, each in found.items()},
+    "of them waiting, ms": {rank: each["waiting_ns"] / 1e6 for rank, each in found.items()},
     "computing, ms": {rank: 1e3 * busy_seconds(computing(e)) for rank, e in eight.items()},
+    "idle in the first 15 ms, ms": {
+        rank: 1e3 * (span_seconds(each) - busy_seconds(each)) for rank, each in early.items()
+    },
     "last gather after its launch, ms": {r: 1e3 * queue_seconds(c) for r, c in last_calls.items()},
 }
-pd.DataFrame(columns).rename_axis("rank").T.round(2)
+display(pd.DataFrame(columns).rename_axis("rank").T.round(2))
+compare("u09-straggler", "rank", measured=straggler)
 
 # %% folded=true tags=["nbval-check-output"]
 # Figure: the last 20 ms of the step on all ranks
 trace_lanes(
     [each for events in eight.values() for each in events if each["start_ns"] > 28e6],
-    "Rank 1 comes late to the first message and to the last ones; the others wait inside of them.",
+    "Rank 1 comes late to the first message and to the last ones; the others wait inside them.",
 )
 
 # %% [markdown]
-# Rank 1 spends the least time in collectives *because* nobody makes it wait. Its GPU computes as long as the others. Its **CPU** is late: the last gather starts 15 µs after its launch, on rank 3 39 ms after. Faster links would not help: of 18 ms, 4.5 are transfer.
+# Rank 1 spends the least time in collectives *because* nobody makes it wait. Its GPU computes as long as the others, but was idle for 6 ms early in the step, and at the end each gather starts as soon as its **CPU** launches it (rank 3's waits 39 ms). A quick rank 1 saves **at most** 9.3 ms: ranks 0 and 2 are little faster, and would hold it up next, after 3.6. Faster links would not help: of 18 ms, 4.4 are transfer.
 
 # %% [markdown]
 # ## Extras
@@ -1368,7 +1370,7 @@ try_it(unused_on_rank_1, backward_with_unused, 96)
 # %% [markdown]
 # ### Read the real thing
 #
-# Your lines beside PyTorch's, in the version that runs here:
+# Your lines beside PyTorch's:
 
 # %% folded=true tags=["nbval-ignore-output"]
 # Your trainer, and where DDP does the same
@@ -1380,9 +1382,6 @@ SideBySide(buckets_of, DDP_STEPS)
 # %% folded=true tags=["nbval-ignore-output"]
 # Excerpts of PyTorch: its reducer, and what stands around it
 Excerpts(DDP_SOURCE)
-
-# %% [markdown]
-# PyTorch, too, fixes its buckets beforehand.
 
 # %% Predict DDP's buckets [markdown] exercise="u09-ddp-buckets" points=2 minutes=10 difficulty=3 importance=4 extra=true
 # **Write** `ddp_buckets`: the bytes of each of DDP's buckets in the first step, and in all later ones, as two lists in the order of sending. All or nothing.

@@ -465,7 +465,7 @@ layer_runs = {
     "prefetching": run_layers(sharding.prefetched_step),
 }
 exposed = {name: round(1e3 * run.exposed_seconds(), 3) for name, run in layer_runs.items()}
-compare("u10-exposed", "ms", computed=2 * 0.217, measured=exposed["prefetching"])
+display(compare("u10-exposed", "ms", computed=2 * 0.217, measured=exposed["prefetching"]))
 cluster_timelines(layer_runs)
 
 # %% [markdown]
@@ -488,13 +488,18 @@ columns = ["waiting", "prefetching", "compute", "exposed"]
 # Forward takes 2 FLOPs for each weight and token, and hides one gather; backward takes 4 and hides two transfers. So both have the same threshold. Without latency it is unit 09's: $\text{bytes per element} \cdot \frac{d-1}{d} \cdot \frac{F}{2W}$. At 400 TFLOP/s and 200 GB/s it is 1,750 tokens. (A latency of 10 µs makes it 2,585: an extra.)
 
 # %% [markdown]
-# And on real devices? Somebody wrote this for two A100s, and trained 3.4 billion parameters in fp32 (`fsdp_ddp_a100x2`, MIT). DDP, which gathers nothing, takes 1,463 ms a step. With a wait at each gather it is 1,618, or 155 more. **Guess first.** How many of these 155 ms does gathering one layer ahead win back?
+# And on real devices? Somebody wrote this for two A100s, and trained 3.4 billion parameters in fp32 (`fsdp_ddp_a100x2`, MIT). Forward and backward take DDP, which gathers nothing, 1,383 ms. With a wait at each gather they take 1,578, or 195 more. **Guess first.** How many of these 195 ms does gathering one layer ahead win back?
 
 # %%
 predict("u10-ahead", None, "ms")
 
+
 # %% folded=true tags=["demonstration", "nbval-check-output"]
 # Measured: FSDP with gathers some layers ahead, on two A100s
+def more_seconds(row, than):
+    return row["forward_backward_seconds"] - than["forward_backward_seconds"]
+
+
 fsdp_runs = {row["run"]: row for row in recorded_rows("fsdp_ddp_a100x2")}
 ddp_row = fsdp_runs["DDP + AdamW"]
 ahead = {depth: fsdp_runs[f"FSDP fp32 prefetch={depth}"] for depth in (0, 1, 2, 4)}
@@ -502,7 +507,8 @@ columns = {"DDP": ddp_row, **{f"FSDP, {depth} ahead": row for depth, row in ahea
 cells = {
     name: {
         "step, ms": 1e3 * row["step_seconds"],
-        "more than DDP, ms": 1e3 * (row["step_seconds"] - ddp_row["step_seconds"]),
+        "of it forward and backward, ms": 1e3 * row["forward_backward_seconds"],
+        "more than DDP's, ms": 1e3 * more_seconds(row, ddp_row),
         "from step to step, GiB": row["steady_bytes"] / 2**30,
         "at the peak, GiB": row["peak_bytes"] / 2**30,
     }
@@ -510,13 +516,13 @@ cells = {
 }
 display(pd.DataFrame(cells).round(1))
 hidden_share = 1 - exposed["prefetching"] / exposed["waiting"]
-at_stake = 1e3 * (ahead[0]["step_seconds"] - ddp_row["step_seconds"])
-won = 1e3 * (ahead[0]["step_seconds"] - ahead[1]["step_seconds"])
+at_stake = 1e3 * more_seconds(ahead[0], ddp_row)
+won = 1e3 * more_seconds(ahead[0], ahead[1])
 print(f"on the virtual cluster prefetching hides {hidden_share:.0%}")
 compare("u10-ahead", "ms", computed=round(hidden_share * at_stake), measured=round(won))
 
 # %% [markdown]
-# The state is halved, as your formula says, and each layer ahead costs 0.2 GiB at the peak. But one layer ahead wins back 72 ms, and four 94. Two reasons that the virtual cluster leaves out: a gather's kernel runs on multiprocessors and memory that products need, too; and here each *matrix* is gathered by itself, 452 times a step on each device (`fsdp_a100x2_kernels`), and pays latency each time. To tell them apart takes a trace.
+# The state is halved, as your formula says, and each layer ahead costs 0.1 to 0.2 GiB at the peak. But one layer ahead wins back 72 ms, and four 95. Two reasons that the virtual cluster leaves out: a gather's kernel runs on multiprocessors and memory that products need, too; and here each *matrix* is gathered by itself, 452 times a step on each device (`fsdp_a100x2_kernels`), and pays latency each time. Only a trace can tell them apart.
 
 # %% [markdown]
 # ## The same in PyTorch
@@ -592,7 +598,7 @@ transfer = {kind: of_transfer[number]["transfer_seconds"] for kind, number in CA
 scattered_bytes = of_transfer[CALLS["scatter"]]["size_bytes"]
 for name, seconds in {"rank 0": inside["scatter"][0], "transfer": transfer["scatter"]}.items():
     print(f"{name}: {1e3 * seconds:.1f} ms, {7 / 8 * scattered_bytes / seconds / 1e9:.0f} GB/s")
-compare("u10-transfer", "ms", measured=round(1e3 * transfer["scatter"], 1))
+display(compare("u10-transfer", "ms", measured=round(1e3 * transfer["scatter"], 1)))
 transfer_and_waiting(inside, transfer)
 
 # %% [markdown]
@@ -770,10 +776,10 @@ try_it(calls_of_three_layers, prefetched_step)
 # **Write** `exposed_by_kind`, from kernels and messages of one rank. A third of the points each:
 #
 # - `gathers_ns`: how long at least one gather runs.
-# - `exposed_gathers_ns`: of it, how long no kernel runs.
+# - `exposed_gathers_ns`: how much of that time no kernel runs.
 # - `exposed_scatters_ns`: how long at least one scatter runs, and no kernel.
 #
-# Events have `start_ns`, `end_ns`, a `name`, and the `kind` "kernel" or "communication"; they come in any order. Names of gathers hold `AllGather`, those of scatters `ReduceScatter`. Events of one kind may run at the same time. Messages hide nothing.
+# Events have `start_ns`, `end_ns`, a `name`, and the `kind` "kernel" or "communication"; they come in any order. Names of gathers contain `AllGather`, those of scatters `ReduceScatter`. Events of one kind may run at the same time. Messages hide nothing.
 #
 # *By hand:* kernels from 20 to 50 and from 60 to 90, gathers from 0 to 30 and from 65 to 100, a scatter from 40 to 70 → **65**, **30** and **10**.
 
@@ -823,7 +829,7 @@ five_events = [
 try_it(exposed_by_kind, five_events)
 
 # %% check="u10-overlap"
-# Pieces of recorded steps; made steps with two streams of kernels, or two of gathers.
+# Pieces of recorded steps; made steps with two streams of kernels, of gathers or of scatters.
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: rank 0 after backward, message by message
@@ -836,7 +842,7 @@ print({name.replace("_ns", ", ms"): round(each, 2) for name, each in millisecond
 trace_lanes(optimizer, "Messages on stream 23, and little beside them on stream 7.")
 
 # %% [markdown]
-# Of 2.25 ms of gathers 1.62 are exposed: the update of other weights hides some, and the next forward pass could hide the rest.
+# Scatters, by a hair: 1.72 ms of them. Of 2.25 ms of gathers 1.62 are exposed: the update of other weights hides some, and the next forward pass could hide the rest.
 
 # %% [markdown]
 # ### The norm of something that nobody has

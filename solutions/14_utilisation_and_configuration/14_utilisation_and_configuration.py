@@ -324,7 +324,7 @@ for size in ("3.57", "8.86"):
                 "off by, %": 100 * (said["seconds"] / measured - 1),
             }
 display(pd.DataFrame(rows).T.round(1))
-compare("u14-pace-ms", "ms", measured=round(1e3 * rows_of("3.57")[1][2], 1))
+display(compare("u14-pace-ms", "ms", measured=round(1e3 * rows_of("3.57")[1][2], 1)))
 pace_by_work(layouts, pace_of(list(small_rows.values()), 1, 0)["launch"])
 
 # %% [markdown]
@@ -588,7 +588,7 @@ for cluster in clusters():
         }
         if cluster.name == shown[-1]:
             measured = round(100 * cluster.regret(chosen["tensor ranks first"]), 1)
-compare("u14-rule", "%", measured=measured)
+display(compare("u14-rule", "%", measured=measured))
 display(pd.DataFrame({name: rows[_, name] for _, name in sorted(rows)}).T.infer_objects().round(2))
 for name, column in pd.DataFrame(losses).items():
     print(
@@ -911,7 +911,7 @@ def summary(errors):
 errors_of = {name: held_out(one_node_runs(name)) for name in ("A100-80", "H100")}
 display(pd.DataFrame({name: summary(errors) for name, errors in errors_of.items()}).T.round(2))
 median = summary(errors_of["A100-80"])["median error, %"]
-compare("u14-held-out", "%", measured=round(median, 2))
+display(compare("u14-held-out", "%", measured=round(median, 2)))
 errors_by_size(errors_of["A100-80"])
 
 # %% [markdown]

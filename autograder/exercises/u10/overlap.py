@@ -71,11 +71,12 @@ def _shifted(event: Event, by: int) -> Event:
 
 
 def _made_step(rng: random.Random, number: int) -> list[Event]:
-    """Streams of kernels, gathers and scatters; in two of three, kernels or gathers have two."""
-    at_once = number % 3
+    """Streams of kernels, gathers and scatters; in three of four, one of them has a second."""
+    at_once = number % 4
     lanes = [("kernel", KERNEL), ("communication", GATHER), ("communication", SCATTER)]
     lanes += [("kernel", "attention")] if at_once == 1 else []
     lanes += [("communication", GATHER)] if at_once == 2 else []
+    lanes += [("communication", SCATTER)] if at_once == 3 else []
     events = []
     for kind, name in lanes:
         now = rng.randint(0, 200)

@@ -92,6 +92,7 @@ FEATURES = {
         "recorded": lambda case: any(each["name"].startswith("nccl") for each in case["events"]),
         "two kernels at once": lambda case: _at_once(case, "kernel", ""),
         "two gathers at once": lambda case: _at_once(case, "communication", "AllGather"),
+        "two scatters at once": lambda case: _at_once(case, "communication", "ReduceScatter"),
         "not in the order of time": lambda case: (
             case["events"] != sorted(case["events"], key=lambda each: each["start_ns"])
         ),
