@@ -1,6 +1,7 @@
 """A plan as the arguments of a framework; what it cannot express is refused.
 
-Names of arguments, with project and commit, are data: `arguments.csv` beside this module.
+Names of arguments, with project and commit, are data: `arguments.csv` beside this module; why one is missing,
+`refused.csv`.
 
 >>> print(*flags("Megatron-LM", Plan(data=4, tensor=2, zero_stage=1), 4096, 256), sep="\\n")
 --seq-length 4096 --micro-batch-size 1 --global-batch-size 256
@@ -17,15 +18,26 @@ from course_utils.configs import Plan
 from course_utils.configs.validation import find_named
 
 TABLE = Path(__file__).with_name("arguments.csv")
+REFUSED = Path(__file__).with_name("refused.csv")
 
 
 @functools.cache
 def arguments() -> dict[str, dict[str, str]]:
     """Of each framework, by what is true of a plan: arguments with places for numbers."""
+    return _by_framework(TABLE, "arguments")
+
+
+@functools.cache
+def refused() -> dict[str, dict[str, str]]:
+    """Of each framework, by how a trait that it lacks ends: why, and what would work."""
+    return _by_framework(REFUSED, "why")
+
+
+def _by_framework(table: Path, column: str) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
-    with TABLE.open(newline="", encoding="utf-8") as file:
+    with table.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(line for line in file if not line.startswith("#")):
-            found.setdefault(row["framework"], {})[row["when"]] = row["arguments"]
+            found.setdefault(row["framework"], {})[row["when"]] = row[column]
     return found
 
 
@@ -60,9 +72,7 @@ def flags(framework: str, plan: Plan, seq_len: int, num_sequences: int) -> list[
     known = find_named("framework", framework, arguments())
     for trait in traits(plan):
         if trait not in known:
-            what = trait.replace("several stages", "several pipeline stages")
-            zero = "ZeRO " if what.startswith("stage") else ""
-            raise ValueError(f"{plan}: {framework} has no argument for {zero}{what}")
+            raise ValueError(f"{plan}: {_refusal(framework, trait)}")
     num_micro_batches, rest = divmod(num_sequences, plan.data * plan.micro_batch)
     if rest:
         raise ValueError(f"{plan}: {num_sequences} sequences are no whole number of micro-batches")
@@ -74,3 +84,12 @@ def flags(framework: str, plan: Plan, seq_len: int, num_sequences: int) -> list[
         "replica_sequences": num_sequences // plan.data,
     }
     return [line for trait in traits(plan) if (line := known[trait].format(**numbers))]
+
+
+def _refusal(framework: str, trait: str) -> str:
+    """Why a framework does not take what is true of a plan."""
+    what = trait.replace("several stages", "several pipeline stages")
+    zero = "ZeRO " if what.startswith("stage") else ""
+    whys = refused().get(framework, {})
+    why = "".join(f": {each}" for end, each in whys.items() if trait.endswith(end))
+    return f"{framework} has no argument for {zero}{what}{why}"

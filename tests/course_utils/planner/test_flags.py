@@ -1,6 +1,7 @@
 """Plans as arguments of frameworks: every number arrives, and what cannot be said is refused."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -8,6 +9,7 @@ from course_utils.configs import Plan
 from course_utils.planner.flags import TABLE, arguments, flags
 
 WHOLE = Plan(data=4, tensor=2, pipeline=2, zero_stage=1, micro_batch=8)
+EXACT = replace(WHOLE, has_fp32_gradients=True)
 
 
 @pytest.mark.parametrize("framework", ["torchtitan", "Megatron-LM", "DeepSpeed", "nanotron"])
@@ -21,7 +23,7 @@ def test_each_framework_names_project_and_commit(framework):
     [
         ("Megatron-LM", WHOLE, "--pipeline-model-parallel-size 2"),
         ("Megatron-LM", Plan(data=8, zero_stage=3, has_fp32_gradients=True), "grads_params"),
-        ("nanotron", WHOLE, "tokens.batch_accumulation_per_replica=4"),
+        ("nanotron", EXACT, "tokens.batch_accumulation_per_replica=4"),
         (
             "torchtitan",
             Plan(data=8, zero_stage=2, has_fp32_gradients=True),
@@ -36,7 +38,6 @@ def test_each_framework_names_project_and_commit(framework):
         ("DeepSpeed", Plan(has_fp32_gradients=True), "gradient_accumulation_steps=128"),
         ("Megatron-LM", WHOLE, "--bf16 --grad-reduce-in-bf16"),
         ("Megatron-LM", Plan(data=8, has_fp32_gradients=True), "--bf16"),
-        ("nanotron", WHOLE, "optimizer.accumulate_grad_in_fp32=false"),
         ("nanotron", Plan(has_fp32_gradients=True), "optimizer.accumulate_grad_in_fp32=true"),
         ("DeepSpeed", Plan(data=4, zero_stage=1, has_fp32_gradients=True), "grad_accum_dtype=fp32"),
         ("DeepSpeed", Plan(data=4, zero_stage=3), "grad_accum_dtype=bf16"),
@@ -69,13 +70,13 @@ def test_the_numbers_of_a_plan_arrive(framework, plan, wanted):
     ],
 )
 def test_what_a_framework_cannot_express_is_refused(framework, plan, reason):
-    with pytest.raises(ValueError, match=f"{framework} has no argument for {reason}$"):
+    with pytest.raises(ValueError, match=f"{framework} has no argument for {reason}(: |$)"):
         flags(framework, plan, 4096, 128)
 
 
 def test_a_batch_that_is_not_cut_evenly_and_an_unknown_framework_are_refused():
     with pytest.raises(ValueError, match="no whole number of micro-batches"):
-        flags("nanotron", Plan(data=3), 4096, 128)
+        flags("nanotron", Plan(data=3, has_fp32_gradients=True), 4096, 128)
     with pytest.raises(ValueError, match="torchtitan"):
         flags("torchtitans", Plan(), 4096, 128)
 
@@ -84,3 +85,22 @@ def test_no_argument_has_a_place_for_what_is_no_number_of_a_plan():
     known = {*vars(Plan()), "seq_len", "num_sequences", "num_micro_batches", "replica_sequences"}
     for lines in arguments().values():
         assert set(re.findall(r"{(\w+)}", " ".join(lines.values()))) <= known
+
+
+@pytest.mark.parametrize("plan", [WHOLE, Plan(), Plan(data=4)], ids=str)
+def test_nanotron_without_gradients_in_fp32_has_no_master_weights_and_is_refused(plan):
+    with pytest.raises(ValueError, match="no copy of the weights in fp32.*take gradients in fp32"):
+        flags("nanotron", plan, 4096, 128)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        Plan(data=4, pipeline=2, zero_stage=1, has_fp32_gradients=True),
+        Plan(is_recomputed=True, has_fp32_gradients=True),
+    ],
+    ids=str,
+)
+def test_what_deepspeed_makes_in_code_is_called_so(plan):
+    with pytest.raises(ValueError, match="made in code, not by an argument: "):
+        flags("DeepSpeed", plan, 4096, 128)
