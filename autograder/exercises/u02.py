@@ -150,7 +150,8 @@ def trace_cases(seed: int) -> list[Case]:
 
     In the parts: launches that lead by nothing and by 60 ms, launches that are not recorded,
     operators that nest, ranges on the GPU. In the made ones: streams at once, loaders that load
-    while kernels still run, copies, rows in any order.
+    while kernels still run, copies, rows in any order. The last ones have a launch at 0, and a
+    loader's range that the profiler draws on the GPU.
     """
     rng = random.Random(seed)
     cases: list[Case] = [{"events": _by_hand()}]
@@ -160,6 +161,9 @@ def trace_cases(seed: int) -> list[Case]:
     for number in range(12):
         events = _drawn(functools.partial(_played, rng), MADE_WAITS)
         cases.append({"events": rng.sample(events, len(events)) if number % 3 else events})
+    for draw in (_from_a_launch, _with_a_loader_on_the_gpu) * 2:
+        events = draw(rng)
+        cases.append({"events": rng.sample(events, len(events))})
     return cases
 
 
@@ -169,7 +173,7 @@ def _by_hand() -> list[Event]:
         made(lane="gpu:7", name="gemm", start_ns=start, end_ns=end, launch_ns=launch)
         for launch, start, end in spans
     ]
-    loading = made(lane="cpu", kind="range", name=LOADERS[0], start_ns=35, end_ns=55)
+    loading = made(lane="cpu", kind="range", name=LOADERS[0], start_ns=25, end_ns=55)
     return [*kernels, loading]
 
 
@@ -244,6 +248,25 @@ def _played(rng: random.Random) -> list[Event]:
     return events
 
 
+def _from_a_launch(rng: random.Random) -> list[Event]:
+    """Played events whose zero is a launch; without it both waits for the CPU would be longer."""
+    while True:
+        events = _drawn(functools.partial(_played, rng), MADE_WAITS)
+        found = _swept(events)
+        for number, each in enumerate(events):
+            unknown = each | {"launch_ns": None}
+            without = _swept([*events[:number], unknown, *events[number + 1 :]])
+            if each["launch_ns"] and all(without[n] > found[n] for n in ("loader", "launches")):
+                return [_moved(other, -each["launch_ns"]) for other in events]
+
+
+def _with_a_loader_on_the_gpu(rng: random.Random) -> list[Event]:
+    """Played events, and the loader's name on the GPU's lane all the while."""
+    events = _drawn(functools.partial(_played, rng), MADE_WAITS)
+    start, end = (limit(each["start_ns"] for each in events) for limit in (min, max))
+    return [*events, made(0, "gpu", "range", LOADERS[0], start, end)]
+
+
 def _swept(events: list[Event]) -> dict[str, int]:
     """Nanoseconds by what is going on: moment after moment, with counts of what is open."""
     changes: dict[int, Counter[str]] = {}
@@ -269,7 +292,7 @@ def _open(event: Event) -> Iterator[tuple[str, int, int]]:
         yield "running", start, end
         if launch is not None:
             yield "queued", launch, start
-    elif "DataLoader" in event["name"]:
+    elif event["lane"].startswith("cpu") and "DataLoader" in event["name"]:
         yield "loading", start, end
 
 
@@ -299,9 +322,9 @@ def swept(events: list[Event]) -> dict[str, float]:
     found = _swept(events)
     whole = sum(found[name] for name in ("busy", "queued", "loader", "launches"))
     return {
-        "busy": found["busy"],
-        "loader": found["loader"],
-        "launches": found["launches"],
+        "busy": float(found["busy"]),  # as `length` is
+        "loader": float(found["loader"]),
+        "launches": float(found["launches"]),
         "at_best": whole / (found["busy"] + found["loader"]),
     }
 

@@ -10,7 +10,7 @@ GPU has nothing to do: the CPU is late, with loading or with launching.
     ...     made(lane="gpu:7", start_ns=70, end_ns=80, launch_ns=60),
     ... ]
     >>> loading = {"lane": "cpu", "kind": "range", "name": "DataLoader.__next__"}
-    >>> waits = gpu_waits([*kernels, made(**loading, start_ns=35, end_ns=55)])
+    >>> waits = gpu_waits([*kernels, made(**loading, start_ns=25, end_ns=55)])
     >>> waits["busy"], waits["loader"], waits["launches"], round(waits["at_best"], 2)
     (38, 15, 5, 1.32)
 
@@ -51,11 +51,16 @@ def gpu_waits(events: Iterable[Event]) -> dict[str, float]:
     busy = union((each["start_ns"], each["end_ns"]) for each in work)
     whole = [(busy[0][0], busy[-1][1])]
     starved = difference(whole, union((_queued_ns(each), each["end_ns"]) for each in work))
-    loading = union((each["start_ns"], each["end_ns"]) for each in select(found, name=LOADER))
+    loading = union((each["start_ns"], each["end_ns"]) for each in _loaders(found))
     launches = _ns(difference(starved, loading))
     loader = _ns(starved) - launches
     at_best = _ns(whole) / (_ns(busy) + loader)
     return {"busy": _ns(busy), "loader": loader, "launches": launches, "at_best": at_best}
+
+
+def _loaders(events: list[Event]) -> list[Event]:
+    """The ranges of the loader on the CPU; a profiler may draw them on the GPU, too."""
+    return select(events, lane="cpu*", name=LOADER)
 
 
 def _queued_ns(event: Event) -> int:

@@ -140,7 +140,7 @@ table = pd.DataFrame(
 table.sort_values("own_us", ascending=False).round().head(8)
 
 # %% [markdown]
-# `total_us` includes the operators that an operator calls; `own_us` does not. `aten::linear` calls `aten::matmul`, and that calls `aten::mm`: one product, three rows. The own time of a range is Python's. By shape you see *which* product is slow. `by_shape.table(sort_by="self_device_time_total")` prints all columns, a GPU's too; `profiler.export_chrome_trace("step.json")` writes the time line for [ui.perfetto.dev](https://ui.perfetto.dev).
+# `total_us` includes the operators that an operator calls; `own_us` does not. `aten::linear` calls `aten::matmul`, and that calls `aten::mm`: one product, three rows. A range's own time is time spent in Python. By shape you see *which* product is slow. `by_shape.table(sort_by="self_device_time_total")` prints all columns, a GPU's too; `profiler.export_chrome_trace("step.json")` writes the time line for [ui.perfetto.dev](https://ui.perfetto.dev).
 #
 # **Guess first.** Prefill runs 128 tokens of each sequence through the model, decode one. How many times longer does prefill take? And what fills decode's time, if not products?
 
@@ -156,11 +156,11 @@ quickest = min(steps, key=span_seconds)
 trace_lanes(quickest, "One decode step: what an operator calls stands below it.")
 
 # %% [markdown]
-# In its layers decode does 1/128 of the multiplications, and takes far more than 1/128 of the time. Zoom in (click, then `+`): the gaps are Python, and each operator has a price before it computes anything, the same for one token and for 128.
+# In its layers decode does 1/128 of the multiplications, and takes far more than 1/128 of the time. Zoom in (click, then `+`): the gaps are Python, and each operator costs time before it computes anything, the same for one token and for 128.
 #
 # ## What does the GPU wait for?
 #
-# On a GPU, `a @ b` only puts a kernel into a **queue**: a *launch*, some microseconds of the CPU's time. Python goes on at once, and the GPU works through the queue. So ask of every time of a GPU what the clock waited for. CUDA's own clock is two events in the queue:
+# On a GPU, `a @ b` only puts a kernel into a **queue**: a *launch*, some microseconds of the CPU's time. Python goes on at once, and the GPU works through the queue. For every GPU timing, ask what the clock waited for. CUDA's own clock is two events in the queue:
 #
 # ```python
 # for _ in range(3):
@@ -173,25 +173,26 @@ trace_lanes(quickest, "One decode step: what an operator calls stands below it."
 # milliseconds = start.elapsed_time(end)
 # ```
 #
-# When has the CPU launched everything, and when is the GPU through? Two published traces, of a training step of modded-nanogpt on 8 H100s and of a forward pass of a small BERT on one:
+# When has the CPU launched everything, and when has the GPU finished? Two published traces, of a training step of modded-nanogpt on 8 H100s and of a forward pass of a small BERT on one:
 
 # %% folded=true tags=["nbval-check-output"]
-# Recorded: the last launch, and the end of the last kernel, from the first kernel's start
+# Recorded: first and last launch, and the end of the last kernel, from the first kernel's start
 rows = {}
 for name in ("h100x8_nanogpt_before", "h100_bert_small_forward"):
     work = select(recorded_trace(name), kind=GPU_WORK)
     first_ns = min(each["start_ns"] for each in work)
-    last_launch_ns = max(each["launch_ns"] for each in work)
+    launches_ns = [each["launch_ns"] - first_ns for each in work]
     rows[name] = {
         "GPU events": f"{len(work):,}",
-        "last launch, ms": f"{(last_launch_ns - first_ns) / 1e6:.1f}",
-        "GPU through, ms": f"{1000 * span_seconds(work):.1f}",
+        "first launch, ms": f"{min(launches_ns) / 1e6:.2f}",
+        "last launch, ms": f"{max(launches_ns) / 1e6:.2f}",
+        "GPU finished, ms": f"{1000 * span_seconds(work):.2f}",
         "source": f"{about(name)['source'].split(',')[0]}, {about(name)['licence']}",
     }
 pd.DataFrame(rows).T
 
 # %% [markdown]
-# Without `synchronize`, a clock in Python would stop nanogpt's step of 62.4 ms after 1.5: the CPU is that far ahead. In BERT it is not: each kernel begins as soon as it is launched.
+# nanogpt's CPU has launched everything 1.5 ms after this step's first kernel starts, and the GPU works for 61 ms more. Without `synchronize`, Python's clock times the launches (here −57 to 1.5 ms), not the kernels. BERT's CPU is never that far ahead: each kernel begins some 6 µs after its launch, so the queue is never long.
 #
 # **Guess first.** BERT's 61 kernels and copies take 3.9 ms. For what share of that time is the H100 busy?
 
@@ -207,7 +208,7 @@ display(compare("u02-busy", "% of the time", measured=busy_ns / 1e7 / span_secon
 trace_lanes(bert, "bert-small on an H100 (TraceLens, MIT): what does the lowest lane wait for?")
 
 # %% [markdown]
-# An **event** of a trace is a dictionary, in whole nanoseconds. `select(events, kind=GPU_WORK)` picks what ran on the GPU: kernels, copies, communication.
+# An **event** of a trace is a dictionary, in whole nanoseconds. `select(events, kind=GPU_WORK)` picks what ran on the GPU: the kinds `kernel`, `compute` (several kernels as one event), `memcpy`, `memset` and `communication`.
 
 # %% tags=["nbval-check-output"]
 bert_work[0]
@@ -216,10 +217,10 @@ bert_work[0]
 # **Write** `gpu_waits`: where one GPU's time goes, from the start of its first event to the end of its last. In nanoseconds; each key is worth a quarter.
 #
 # - `"busy"`: something runs, on any of its streams.
-# - An event is **queued** from `launch_ns` to `start_ns`. (`None`: not recorded; take it as launched when it starts.)
+# - A GPU event is **queued** from `launch_ns` to `start_ns`. (`None`: not recorded; take it as launched when it starts.)
 # - `"loader"`: nothing runs, nothing is queued, and an event with `DataLoader` in its name is open on the CPU.
 # - `"launches"`: nothing runs, nothing is queued, and no loader is open.
-# - `"at_best"`: how many times as fast it would be if one launch, that of a **CUDA graph**, queued everything, so that only `busy` and `loader` remain.
+# - `"at_best"`: how many times as fast it would be if one launch, that of a **CUDA graph**, queued everything, so that only `busy` and `loader` remain. Assume that the waits for the loader stay as they are.
 #
 # | given | |
 # |---|---|
@@ -227,7 +228,7 @@ bert_work[0]
 # | `difference(spans, others)` | the parts of `spans` in none of `others`; both as `union` gives them |
 # | `length(spans)` | their total |
 #
-# *By hand:* kernels launched at 0, 15, 60 run 10–30, 32–40, 70–80; a loader 35–55. Of 70 ns the GPU is busy for **38** and waits **15** for the loader (40–55) and **5** for launches (55–60); for the other 12 something was queued. At best **70/53** times as fast.
+# *By hand:* kernels launched at 0, 15, 60 run 10–30, 32–40, 70–80; a loader 25–55. Of 70 ns the GPU is busy for **38** and waits **15** for the loader (40–55) and **5** for launches (55–60); for the other 12 (30–32, 60–70) something is queued. At best **70/53** times as fast.
 
 
 # %% solution="u02-waits"
@@ -242,7 +243,7 @@ def gpu_waits(events: list[Event]) -> dict[str, float]:
         launch_ns = each["start_ns"] if each["launch_ns"] is None else each["launch_ns"]
         pending.append((launch_ns, each["end_ns"]))
     starved = difference(whole, union(pending))
-    loaders = select(events, name="*DataLoader*")
+    loaders = select(events, lane="cpu*", name="*DataLoader*")
     loading = union((each["start_ns"], each["end_ns"]) for each in loaders)
     launches = length(difference(starved, loading))
     loader = length(starved) - launches
@@ -261,7 +262,7 @@ few_events = [
     for name, launch, start, end in (("A", 0, 10, 30), ("B", 15, 32, 40), ("C", 60, 70, 80))
 ]
 loader = {"lane": "cpu", "kind": "range", "name": "DataLoader.__next__"}
-few_events.append(made(**loader, start_ns=35, end_ns=55))
+few_events.append(made(**loader, start_ns=25, end_ns=55))
 
 
 def by_hand(gpu_waits):
@@ -282,7 +283,7 @@ trace_lanes(few_events, "The events by hand: click one to see when it was launch
 #
 # <details><summary>Hint: my loader waits too long</summary>
 #
-# How much of 35–55 did the kernels above still fill?
+# During how much of 25–55 does a kernel above run, or stand in the queue?
 # </details>
 
 # %% folded=true tags=["nbval-check-output"]
@@ -301,15 +302,18 @@ rows = {}
 for row, (name, phase) in parts.items():
     events = select(recorded_trace(name), phase=phase)
     waits, work = waits_of(events), select(events, kind=GPU_WORK)
-    rows[row] = {"GPU events": f"{len(work):,}", "whole, ms": f"{1000 * span_seconds(work):.1f}"}
-    rows[row] |= {f"{key}, ms": f"{waits[key] / 1e6:.1f}" for key in ("busy", "loader", "launches")}
+    whole_ns = 1e9 * span_seconds(work)
+    times_ns = {key: waits[key] for key in ("busy", "loader", "launches")}
+    times_ns |= {"queued": whole_ns - sum(times_ns.values()), "whole": whole_ns}
+    rows[row] = {"GPU events": f"{len(work):,}"}
+    rows[row] |= {f"{key}, ms": f"{abs(ns) / 1e6:.1f}" for key, ns in times_ns.items()}
     rows[row] |= {"at best": f"{waits['at_best']:.2f} ×"}
 pd.DataFrame(rows).T
 
 # %% [markdown]
-# - BERT and the optimizer wait for launches longer than they work: they are **launch-bound**. The optimizer, AdamW in plain Python, runs 16 kernels for each of 111 parameters: 11.8 ms of work in 59. Qwen's kernels, over 16 × 559 tokens, are so long that the CPU gets up to 3 ms ahead.
+# - BERT and the optimizer wait for launches longer than they work: they are **launch-bound**. (BERT's 12.6 × is high, since its profiler recorded stacks, too, which slows the CPU.) The optimizer, AdamW in plain Python, runs 16 kernels for each of 111 parameters: 11.8 ms of work in 59. Qwen's kernels, over 16 × 559 tokens, are so long that the CPU gets up to 3 ms ahead.
 # - A CUDA graph (`torch.compile(mode="reduce-overhead")`) replays all launches as one. A **fused** optimizer (`AdamW(fused=True)`) has few launches, and less work besides: how much less, you will compute.
-# - ResNet's loader runs for 88.4 of 298 ms; the GPU waits for 63.4 of them, since at first it still has queued kernels. Four workers (`num_workers=4`) end that wait and save 53 ms.
+# - ResNet's loader runs for 88.4 of 298 ms; the GPU waits for 63.4 of them, since at first it is still running earlier kernels. (This trace records no launches, so nothing is queued.) Four workers (`num_workers=4`) end that wait and save 53 ms.
 #
 # **The profiler slows the CPU, not the kernels.** The A100's step, busy for 148.4 ms, took 234.7 under the profiler, and by its authors' clock 152.6 without. (Source and licence: `about("a100_gpt_small_step_fp32")`.)
 #

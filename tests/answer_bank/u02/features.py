@@ -19,6 +19,13 @@ FEATURES = {
         "a range on the GPU": lambda case: any(
             each["lane"] == "gpu" and each["kind"] == "range" for each in case["events"]
         ),
+        "a launch at 0 in the midst": lambda case: (
+            any(each["launch_ns"] == 0 for each in case["events"])
+            and min(each["start_ns"] for each in case["events"]) < 0
+        ),
+        "a loader's range on the GPU": lambda case: any(
+            each["lane"] == "gpu" and "DataLoader" in each["name"] for each in case["events"]
+        ),
         "launches far ahead": lambda case: any(
             each["start_ns"] - (each["launch_ns"] or each["start_ns"]) > 10**7
             for each in case["events"]
