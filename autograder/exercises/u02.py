@@ -161,8 +161,8 @@ def trace_cases(seed: int) -> list[Case]:
     for number in range(12):
         events = _drawn(functools.partial(_played, rng), MADE_WAITS)
         cases.append({"events": rng.sample(events, len(events)) if number % 3 else events})
-    for draw in (_from_a_launch, _with_a_loader_on_the_gpu) * 2:
-        events = draw(rng)
+    for special in (_from_a_launch, _with_a_loader_on_the_gpu) * 2:
+        events = special(rng)
         cases.append({"events": rng.sample(events, len(events))})
     return cases
 

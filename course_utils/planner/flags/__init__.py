@@ -1,7 +1,7 @@
 """A plan as the arguments of a framework; what it cannot express is refused.
 
-Names of arguments, with project and commit, are data: `arguments.csv` beside this module; why one is missing,
-`refused.csv`.
+Names of arguments, with project and commit, are data: `arguments.csv` beside this module; why one
+is missing, `refused.csv`.
 
 >>> print(*flags("Megatron-LM", Plan(data=4, tensor=2, zero_stage=1), 4096, 256), sep="\\n")
 --seq-length 4096 --micro-batch-size 1 --global-batch-size 256

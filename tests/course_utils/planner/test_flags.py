@@ -89,7 +89,7 @@ def test_no_argument_has_a_place_for_what_is_no_number_of_a_plan():
 
 @pytest.mark.parametrize("plan", [WHOLE, Plan(), Plan(data=4)], ids=str)
 def test_nanotron_without_gradients_in_fp32_has_no_master_weights_and_is_refused(plan):
-    with pytest.raises(ValueError, match="no copy of the weights in fp32.*take gradients in fp32"):
+    with pytest.raises(ValueError, match=r"no copy of the weights in fp32.*take gradients in fp32"):
         flags("nanotron", plan, 4096, 128)
 
 
