@@ -1,6 +1,5 @@
 """The script of the lanes in a real browser; Python answers behind a model of the page."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from course_utils.show import trace_lanes
 from course_utils.show.lanes import viewer as module
 
 from .fixtures import PICTURES
-from .test_layer_explorer import PAGE
+from .widget_page import page_of, tell
 
 pytestmark = pytest.mark.browser
 
@@ -25,16 +24,8 @@ def viewer():
 
 @pytest.fixture
 def page(browser, viewer):
-    state = {name: getattr(viewer, name) for name in STATE}
-    script, style = ((FOLDER / f"lanes.{kind}").read_text("utf-8") for kind in ("js", "css"))
-    page = browser.new_page(viewport={"width": 1040, "height": 640})
-    complaints = []
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.set_content(PAGE.format(style=style, script=json.dumps(script), state=json.dumps(state)))
-    page.wait_for_function("window.isReady")
-    yield page
-    page.close()
-    assert not complaints
+    with page_of(browser, viewer, STATE, FOLDER / "lanes.js") as page:
+        yield page
 
 
 def answer(page, viewer):
@@ -42,8 +33,7 @@ def answer(page, viewer):
     saved = page.evaluate("window.saved")
     viewer.view = saved["view"]
     viewer.pointed = saved["pointed"] or viewer.pointed
-    for name in ("svg", "facts"):
-        page.evaluate("([name, value]) => model.set(name, value)", [name, getattr(viewer, name)])
+    tell(page, viewer, ("svg", "facts"))
 
 
 def test_keys_zoom_and_move_within_the_trace(page, viewer):

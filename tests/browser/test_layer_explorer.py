@@ -1,6 +1,5 @@
 """The script of the layer explorer in a real browser; Python answers behind a model of the page."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,34 +9,12 @@ from course_utils.show import layer_explorer
 from course_utils.show.layer_diagram.saved import saved_by_name
 
 from .fixtures import PICTURES
+from .widget_page import page_of, tell
 
 pytestmark = pytest.mark.browser
 
 ANSWERS = ("reasons", "message", "verdicts")  # what Python says to the page
 FOLDER = Path(layer_explorer.__code__.co_filename).parent
-
-# As much of a widget's model as the script uses; `saved` is what Python would be sent.
-PAGE = """
-<meta charset="utf-8"><style>{style}</style><div id="here"></div>
-<script type="module">
-const script = new Blob([{script}], {{type: "text/javascript"}});
-const widget = (await import(URL.createObjectURL(script))).default;
-const [state, handlers] = [{state}, {{}}];
-window.model = {{
-  get: (name) => state[name],
-  set(name, value) {{
-    state[name] = value;
-    (handlers[`change:${{name}}`] ?? []).forEach((handler) => handler());
-  }},
-  save_changes() {{ window.saved = structuredClone(state); }},
-  on(event, handler) {{ (handlers[event] ??= []).push(handler); }},
-  off(event, handler) {{ handlers[event] = handlers[event].filter((each) => each !== handler); }},
-}};
-window.stop = widget.render({{model: window.model, el: document.getElementById("here")}});
-window.numHandlers = () => Object.values(handlers).flat().length;
-window.isReady = true;
-</script>
-"""
 
 
 @pytest.fixture
@@ -47,18 +24,9 @@ def explorer():
 
 @pytest.fixture
 def page(browser, explorer):
-    state = {name: getattr(explorer, name) for name in ("svg", *ANSWERS, "marked", "asked")}
-    script, style = (
-        (FOLDER / f"layer_explorer.{kind}").read_text("utf-8") for kind in ("js", "css")
-    )
-    page = browser.new_page(viewport={"width": 1040, "height": 640})
-    complaints = []
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.set_content(PAGE.format(style=style, script=json.dumps(script), state=json.dumps(state)))
-    page.wait_for_function("window.isReady")
-    yield page
-    page.close()
-    assert not complaints
+    names = ("svg", *ANSWERS, "marked", "asked")
+    with page_of(browser, explorer, names, FOLDER / "layer_explorer.js") as page:
+        yield page
 
 
 def part(page, name):
@@ -69,8 +37,7 @@ def answer(page, explorer):
     """Give Python what the page saved, and the page what Python says to it."""
     saved = page.evaluate("window.saved")
     explorer.marked, explorer.asked = saved["marked"], saved["asked"]
-    for name in ANSWERS:
-        page.evaluate("([name, value]) => model.set(name, value)", [name, getattr(explorer, name)])
+    tell(page, explorer, ANSWERS)
 
 
 def test_a_click_marks_a_tensor_and_another_takes_the_mark_away(page, explorer):
