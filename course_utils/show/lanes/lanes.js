@@ -1,6 +1,6 @@
 // The page's side of lanes: Python draws what is in view, this moves the view.
 const ZOOM = 0.5, STEP = 0.25, MIN_NS = 100;
-const BUTTONS = [["＋", "+", "zoom in"], ["−", "-", "zoom out"], ["◀", "ArrowLeft", "earlier"],
+const BUTTONS = [["+", "+", "zoom in"], ["−", "-", "zoom out"], ["◀", "ArrowLeft", "earlier"],
   ["▶", "ArrowRight", "later"], ["all", "0", "show all"]];
 
 function render({ model, el }) {
