@@ -23,7 +23,7 @@ Source: NVIDIA, CUDA C++ Programming Guide (asynchronous execution, graphs).
 from collections.abc import Iterable
 
 from course_utils.intervals import Span, difference, union
-from course_utils.traces.event import GPU_WORK, Event, select
+from course_utils.traces.event import GPU_WORK, Event, select, spans_of
 
 LOADER = "*DataLoader*"  # names of the ranges in which PyTorch's profiler sees the loader
 
@@ -48,11 +48,10 @@ def gpu_waits(events: Iterable[Event]) -> dict[str, float]:
     work = select(found, kind=GPU_WORK)
     if not work:
         raise ValueError("gpu_waits wants events of a GPU, and there are none: see their kinds")
-    busy = union((each["start_ns"], each["end_ns"]) for each in work)
+    busy = spans_of(work)
     whole = [(busy[0][0], busy[-1][1])]
     starved = difference(whole, union((_queued_ns(each), each["end_ns"]) for each in work))
-    loading = union((each["start_ns"], each["end_ns"]) for each in _loaders(found))
-    launches = _ns(difference(starved, loading))
+    launches = _ns(difference(starved, spans_of(_loaders(found))))
     loader = _ns(starved) - launches
     at_best = _ns(whole) / (_ns(busy) + loader)
     return {"busy": _ns(busy), "loader": loader, "launches": launches, "at_best": at_best}

@@ -4,6 +4,7 @@ from course_utils import colours
 from course_utils.distributed import Link, Network
 from course_utils.records.sweeps import rows
 from course_utils.show.picture import Picture, axes, log_ticks
+from course_utils.traces import bus_bytes_per_second, made
 
 MESSAGE_BYTES = 256 * 10**6
 DEVICES_PER_NODE, ADAPTER_BYTES_PER_SECOND = 8, 50e9
@@ -16,7 +17,8 @@ def _ring_bus_bandwidth(num_ranks: int, latency_seconds: float) -> float:
     bandwidth = DEVICES_PER_NODE * ADAPTER_BYTES_PER_SECOND
     link = Link(latency_seconds=latency_seconds, bandwidth_bytes_per_second=bandwidth)
     seconds = Network(inside=link).seconds("all_reduce", MESSAGE_BYTES, range(num_ranks))
-    return 2 * (num_ranks - 1) / num_ranks * MESSAGE_BYTES / seconds / GIGA
+    call = made(kind="communication", name="all_reduce", bytes=MESSAGE_BYTES)
+    return bus_bytes_per_second(call, num_ranks, seconds) / GIGA
 
 
 def bandwidth_over_nodes() -> Picture:

@@ -7,7 +7,7 @@ from course_utils import colours
 from course_utils.quantities import format_bytes
 from course_utils.show.picture import Picture, axes, text_on
 
-FEW = 1000  # smaller values are ticks themselves
+FEW = 1000  # values from one to so many are ticks themselves
 MAX_TICKS = 8
 MIN_TICK_DISTANCE = 1 / 8  # of the length of an axis that starts at zero
 AXIS_GB = 1200  # where the axis of `same_bytes_two_numbers` ends, whatever the model
@@ -32,7 +32,7 @@ def computed_and_measured(  # noqa: PLR0913  two labels and a scale beside three
         measured: The measurement for each size; None where there is none.
         size_label: What the size counts.
         unit: Of bytes, such as ``"bytes kept"``, with ticks in KiB to TiB, or any other, with ticks
-            at powers of ten; values below 1,000 are ticks themselves.
+            at powers of ten; values from 1 to 1,000 are ticks themselves.
         is_log: Whether both axes are logarithmic; linear ones start at zero.
         message: A sentence to add to the caption.
     """
@@ -60,7 +60,7 @@ def _set_y_ticks(ax: Any, computed: Sequence[float], unit: str, is_log: bool) ->
         powers = [each for each in range(50) if min(computed) <= 2**each <= max(computed)]
         ticks = [2**each for each in powers[:: 1 + len(powers) // MAX_TICKS]]
         ax.set_yticks(ticks, [format_bytes(tick, digits=0) for tick in ticks])
-    elif is_log and max(computed) < FEW:
+    elif is_log and min(computed) >= 1 and max(computed) < FEW:
         ax.set_yticks(computed, [f"{each:,}" for each in computed])
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from course_utils import colours
 from course_utils.quantities import format_bytes
-from course_utils.show.picture import Picture, axes_beside
+from course_utils.show.picture import Picture, axes_beside, note
 
 GIB, MIB, MILLISECONDS = 2**30, 2**20, 1000
 # Which categories are drawn as one, by how their names begin; the lowest first.
@@ -75,8 +75,7 @@ def _mark_peak(ax: Any, moments: Moments) -> str:
     seconds, live = max(moments, key=lambda moment: sum(moment[1].values()))
     at, peak = MILLISECONDS * seconds, sum(live.values())
     ax.plot([at], [peak / GIB], "v", color=colours.MEASURED, clip_on=False)
-    above = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center"}
-    ax.annotate(format_bytes(peak), (at, peak / GIB), **above)
+    note(ax, format_bytes(peak), (at, peak / GIB), (0, 6), ha="center")
     grouped = _grouped(live).items()
     parts = (f"{name} {format_bytes(size)}" for name, size in grouped if size >= MIB)
     return f"{format_bytes(peak)} after {at:,.0f} ms, {', '.join(parts)}"

@@ -15,6 +15,8 @@ from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase
 from typing import TypedDict
 
+from course_utils.intervals import Span, union
+
 
 class Event(TypedDict):
     """One thing that ran.
@@ -112,6 +114,11 @@ def select(  # noqa: PLR0913
 
 def _fits(text: str, patterns: Iterable[str]) -> bool:
     return any(text == each or fnmatchcase(text, each) for each in patterns)
+
+
+def spans_of(events: Iterable[Event]) -> list[Span]:
+    """When at least one of the events ran, as (start, end) in nanoseconds, apart and in order."""
+    return union((each["start_ns"], each["end_ns"]) for each in events)
 
 
 def by_rank(events: Iterable[Event]) -> dict[int, list[Event]]:

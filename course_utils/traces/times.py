@@ -12,8 +12,8 @@ range of gloo then does. Copies and fills neither compute nor communicate.
 
 from collections.abc import Iterable
 
-from course_utils.intervals import Span, difference, length, union
-from course_utils.traces.event import COMPUTE, Event, select
+from course_utils.intervals import Span, difference, length
+from course_utils.traces.event import COMPUTE, Event, select, spans_of
 
 NS = 1e9  # nanoseconds of a second
 
@@ -97,4 +97,4 @@ def _union(events: Iterable[Event]) -> list[Span]:
     ranks = sorted({each["rank"] for each in found})
     if len(ranks) > 1:
         raise ValueError(f"wanted the events of one rank, got ranks {ranks}: select(…, rank=0)")
-    return union((each["start_ns"], each["end_ns"]) for each in found)
+    return spans_of(found)

@@ -592,7 +592,7 @@ trace_lanes(late, caption=f"Streams of {'this GPU' if has_gpu else 'rank 0, an H
 #
 # **The record.** On a GPU the next cell writes all that you measured as a JSON file into `work/`, in the form of the course's own records: with device, driver, versions and date. Hand it in beside a notebook, if your course collects them; nobody grades it.
 
-# %% folded=true tags=["nbval-ignore-output"]
+# %% tags=["nbval-ignore-output"]
 # Record: written where there is a GPU
 if has_gpu:
     home = progress_file.find()

@@ -14,11 +14,12 @@ from itertools import groupby
 from typing import NamedTuple
 
 from course_utils import colours
-from course_utils.intervals import length, union
-from course_utils.quantities import format_bytes
+from course_utils.intervals import length
+from course_utils.quantities import format_bytes, unit_of
 from course_utils.show.layer_diagram.svg import INK, LINE, element
 from course_utils.show.picture import text_on
 from course_utils.traces import COMPUTE, Event
+from course_utils.traces.event import spans_of
 from course_utils.traces.perfetto import lanes_of
 
 WIDTH, LEFT, TOP = 980, 134, 26  # pixels: of all, of the names, of the legend
@@ -27,7 +28,7 @@ MAX_DEPTH = 3  # rows of a lane; what runs deeper is not drawn
 WIDE, BETWEEN = 2.0, 0.3  # narrower bars share their pixels; what parts two that touch
 SHADES = 5  # of a pixel, by how much of its time was busy
 LETTER, MIN_LETTERS = 6.2, 4  # width of a letter on a bar, and the fewest that are written
-UNITS = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
+UNITS = ((1, "ns"), (10**3, "µs"), (10**6, "ms"), (10**9, "s"))
 
 
 class Style(NamedTuple):
@@ -79,12 +80,12 @@ class Lanes:
         starts, ends = ([each[key] for each in self.events] for key in ("start_ns", "end_ns"))
         return min(starts), max(ends)
 
-    @property
+    @cached_property
     def alternative_text(self) -> str:
         """The caption, and how much of the whole each lane was busy."""
         start, end = self.whole
         shares = (
-            f"{name} busy {length(union(_spans(events))) / max(end - start, 1):.0%}"
+            f"{name} busy {length(spans_of(events)) / max(end - start, 1):.0%}"
             for name, events in self.rows
             if name
         )
@@ -139,7 +140,7 @@ def in_words(event: Event) -> str:
 
 def duration(ns: float) -> str:
     """Nanoseconds with three digits and a unit."""
-    size, unit = next((each for each in UNITS if abs(ns) >= each[0]), UNITS[-1])
+    size, unit = unit_of(abs(ns), UNITS)
     return f"{ns / size:.3g} {unit}"
 
 
@@ -166,10 +167,6 @@ def _levels(events: Iterable[Event]) -> list[list[Event]]:
             levels[len(ends)].append(event)
         ends.append(event["end_ns"])
     return levels
-
-
-def _spans(events: Iterable[Event]) -> Iterator[tuple[int, int]]:
-    return ((each["start_ns"], each["end_ns"]) for each in events)
 
 
 def _row(events: Sequence[Event], top: float, scale: _Scale) -> str:
@@ -237,7 +234,7 @@ def _legend(kinds: set[str]) -> str:
 
 def _axis(scale: _Scale, y: float) -> Iterator[str]:
     """Ticks at round moments, and below them what they count."""
-    size, unit = next((e for e in UNITS if scale.end - scale.start >= 2 * e[0]), UNITS[-1])
+    size, unit = unit_of((scale.end - scale.start) / 2, UNITS)
     step = _round_step((scale.end - scale.start) / 8)
     yield element("path", d=f"M{LEFT} {y}H{WIDTH}", style=LINE, stroke_opacity=0.5)
     for number in range(math.ceil(scale.start / step), math.floor(scale.end / step) + 1):

@@ -67,6 +67,20 @@ def test_computed_and_measured_counts_agreements(computed, words):
     assert labels == ["computed", "measured"]
 
 
+@pytest.mark.parametrize(
+    ("computed", "ticks"),
+    [([4, 32], ["4", "32"]), ([1.7256e-4, 1.38061e-3], ["10^{-4}", "10^{-3}", "10^{-2}"])],
+)
+def test_only_values_from_one_on_are_ticks_themselves(computed, ticks):
+    picture = computed_and_measured(
+        [8, 16], computed=computed, measured=computed, size_label="side", unit="seconds"
+    )
+    (ax,) = picture.figure.axes
+    picture.figure.canvas.draw()
+    labels = [text.get_text() for text in ax.get_yticklabels()]
+    assert [label.removeprefix(r"$\mathdefault{").removesuffix("}$") for label in labels] == ticks
+
+
 def test_the_line_may_have_points_without_a_measurement():
     picture = computed_and_measured(
         [1, 2, 3],
