@@ -14,6 +14,10 @@ from course_utils.configs.validation import find_named, require_positive
 
 PLAN_TAKES_NAMES = "Plan takes each number by its name, as in Plan(data=4, zero_stage=1)"
 OUTSIDE_BYTES = 2 * 10**9  # of a device, for the context, kernels and NCCL's buffers
+OTHER_RANKS = {
+    "context": {"context", "cp", "context_parallel", "context_parallel_size"},
+    "expert": {"expert", "experts", "ep", "expert_parallel", "expert_parallel_size"},
+}
 LAST_STAGE = 3  # of ZeRO: optimizer states, gradients and weights are sharded
 SEARCHED = ("data", "tensor", "pipeline", "zero_stage", "micro_batch", "is_recomputed")
 
@@ -57,6 +61,21 @@ class Machine:
     spread_ratio: float = 0.686
     usd_per_device_hour: float = 2.5
 
+    def __post_init__(self) -> None:
+        """Refuse what no machine is.
+
+        Raises:
+            TypeError: If the number of devices is no int.
+            ValueError: If there is no device, a rate is not above zero, or a time is below it.
+        """
+        require_positive("Machine", num_devices=self.num_devices)
+        for name, number in vars(self).items():
+            if name == "memory_bytes" or name.endswith("per_second"):
+                if not number > 0:
+                    raise ValueError(f"Machine: {name} must be above zero, got {number!r}")
+            elif name != "name" and not number >= 0:
+                raise ValueError(f"Machine: {name} must be zero or above, got {number!r}")
+
     def __str__(self) -> str:
         """How many of which device: ``8 × H100-SXM``."""
         return f"{self.num_devices} × {self.name}"
@@ -88,8 +107,11 @@ class Plan:
         """Say how a plan is made, where Python would speak of positional arguments."""
         if unnamed:
             raise TypeError(f"{PLAN_TAKES_NAMES}; got {len(unnamed)} without a name")
-        if "context" in named:
-            raise ValueError("Plan: there are no context ranks here; no run checks their steps")
+        for ranks, names in OTHER_RANKS.items():
+            if names & named.keys():
+                raise ValueError(
+                    f"Plan: there are no {ranks} ranks here; no run checks their steps"
+                )
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
@@ -128,10 +150,11 @@ class NoSuchPlan(ValueError):
         plan: The plan.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        """Say what is wrong with such plans."""
+    def __init__(self, plan: Plan, why: str = "") -> None:
+        """Say what is wrong with such plans, and with this one if that is known."""
+        why = f": {why}" if why else ""
         super().__init__(
-            f"{plan}: no such plan; it has to use all devices, and to divide what it cuts"
+            f"{plan}: no such plan; it has to use all devices, and to divide what it cuts{why}"
         )
         self.plan = plan
 

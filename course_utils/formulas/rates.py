@@ -32,8 +32,8 @@ class Group:
 
     @property
     def num_nodes(self) -> int:
-        """Nodes that it spans."""
-        return max(1, self.num_ranks * self.stride // NODE)
+        """Nodes that it spans; the last may be in part."""
+        return -(-self.num_ranks * self.stride // NODE)
 
 
 Links = Callable[[str, float, Group], float]

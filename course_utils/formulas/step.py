@@ -39,7 +39,10 @@ class Step:
         }
         for name, is_wanted in unknown.items():
             if is_wanted:
-                raise ValueError(f"{name}: not in this model of a step, which no run checks there")
+                raise ValueError(
+                    f"{name}: a step with them cannot be planned here, as no measured run has them "
+                    "and would show how far the plan is off"
+                )
 
     @property
     def num_micro_batches(self) -> int:

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 
 from course_utils.configs import Plan
 from course_utils.formulas.best_plan import plans
-from course_utils.planner.costs import PlanCosts
+from course_utils.formulas.training_flops import training_flops_per_token
+from course_utils.planner.costs import PlanCosts, refuse
 from course_utils.planner.flags import arguments, flags
 from course_utils.planner.mission import Mission
 from course_utils.planner.truth.figures import Line
-from course_utils.planner.truth.kinds import memory_line, time_line
+from course_utils.planner.truth.kinds import memory_line, time_line, why_no_line
 
 GB, GIB = 10**9, 2**30
 NUM_OTHERS = 2
@@ -35,6 +36,14 @@ class Choice:
     mission: Mission
     plan: Plan
 
+    def __post_init__(self) -> None:
+        """Refuse a plan that nobody can start.
+
+        Raises:
+            NoSuchPlan: If it does not use all devices or does not divide what it cuts.
+        """
+        refuse(self.plan, self.costs)
+
     @property
     def costs(self) -> PlanCosts:
         """What each plan costs."""
@@ -50,7 +59,8 @@ class Choice:
         mission, costs, by_sizes = self.mission, self.costs, dict[tuple[int, ...], Plan]()
         limit = mission.machine.memory_bytes
         every = plans(mission.model, mission.sequences_per_step, mission.machine)
-        allowed = [each for each in every if costs.memory(each).at_least <= limit]
+        possible = [each for each in every if mission.seq_len % each.tensor == 0]
+        allowed = [each for each in possible if costs.memory(each).at_least <= limit]
         for each in sorted(allowed, key=costs.seconds_of):
             by_sizes.setdefault(_sizes(each), each)
         return [each for sizes, each in by_sizes.items() if sizes != _sizes(self.plan)][:NUM_OTHERS]
@@ -62,6 +72,7 @@ class Choice:
         yield "its memory by part", self._memory_by_part(), self._memory_bar()
         yield "its step", *self._step()
         days = self.mission.days(self.costs.seconds_of(self.plan))
+        yield "its utilisation", *self._utilisation()
         yield "its days", *self._with_bar(days, "days")
         yield "its cost", *self._with_bar(self.mission.usd(days), "USD")
         for number, other in enumerate(self.runners_up(), 2):
@@ -96,12 +107,27 @@ class Choice:
         exposed = sum(parts.pop(name) for name in EXPOSED)
         said = ", ".join(f"{name} {each:.2f}" for name, each in parts.items())
         seconds = self.costs.seconds_of(self.plan)
-        tokens = self.mission.tokens_per_step / seconds / self.mission.num_devices
+        tokens = (
+            self.mission.sequences_per_step
+            * self.mission.seq_len
+            / seconds
+            / self.mission.num_devices
+        )
         return f"{seconds:.2f} s", f"{said}, exposed {exposed:.2f}; {tokens:,.0f} tokens/s a device"
+
+    def _utilisation(self) -> tuple[str, str]:
+        mission = self.mission
+        num_tokens = mission.sequences_per_step * mission.seq_len
+        flops = num_tokens * training_flops_per_token(mission.model, mission.seq_len)
+        peak = mission.num_devices * mission.machine.peak_flops_per_second
+        return f"{flops / peak / self.costs.seconds_of(self.plan):.1%} of the peak", (
+            f"attention in full; with it “time” would be “its time”, and “time” assumes "
+            f"{mission.utilisation:.0%}"
+        )
 
     def _with_bar(self, number: float, unit: str) -> tuple[str, str]:
         if self.bar is None:
-            return f"{number:,.3g} {unit}", "no error bar: no run of this kind was held out"
+            return f"{number:,.3g} {unit}", why_no_line(self.mission.machine, self.plan)
         share = self.bar.of_class.ninety / 100
         most = f"to {_short(number / (1 - share))}" if share < 1 else "and up"
         said = f"{_short(number)} {unit}, from {_short(number / (1 + share))} {most}"

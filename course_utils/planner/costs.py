@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from course_utils.configs import Machine, ModelConfig, Plan
+from course_utils.configs import Machine, ModelConfig, NoSuchPlan, Plan
 from course_utils.formulas.cluster_step import NANOTRON, pace_of, step_work
 from course_utils.formulas.rank_memory import RankMemory, nanotron_memory
 from course_utils.formulas.step import Step
@@ -21,6 +21,7 @@ from course_utils.planner.mission import Mission
 from course_utils.planner.rates import rates_of
 
 MOST_TIMES, HALVINGS = 10, 50  # of a constant that is fitted
+FAR_TOO_MUCH = 10**18  # bytes or seconds of what nobody can start
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,10 @@ class PlanCosts:
         """The step of a plan.
 
         Raises:
+            NoSuchPlan: If the plan does not use all devices or does not divide what it cuts.
             ValueError: If no run checks such a step: latent attention, experts.
         """
+        refuse(plan, self)
         if self.has_fp32_gradients:
             plan = replace(plan, has_fp32_gradients=True)
         return Step(self.model, self.seq_len, self.num_sequences, plan)
@@ -82,12 +85,63 @@ class PlanCosts:
         }
 
     def bytes_of(self, plan: Plan) -> int:
-        """Bytes of the fullest rank, with what the framework adds."""
+        """Bytes of the fullest rank, with what the framework adds.
+
+        Raises:
+            NoSuchPlan: As `step` does.
+        """
         return self.memory(plan).expected
 
     def seconds_of(self, plan: Plan) -> float:
-        """Seconds of a step."""
+        """Seconds of a step.
+
+        Raises:
+            NoSuchPlan: As `step` does.
+        """
         return math.fsum(self.seconds_by_part(plan).values())
+
+
+class Searched(PlanCosts):
+    """The same for a search, in which sequence parallelism makes some plans impossible.
+
+    `plans` knows no length of a sequence: what tensor ranks do not divide it fits on no device.
+    """
+
+    def bytes_of(self, plan: Plan) -> int:
+        """Bytes of the fullest rank."""
+        return super().bytes_of(plan) if self._is_cut(plan) else FAR_TOO_MUCH
+
+    def seconds_of(self, plan: Plan) -> float:
+        """Seconds of a step."""
+        return super().seconds_of(plan) if self._is_cut(plan) else FAR_TOO_MUCH
+
+    def _is_cut(self, plan: Plan) -> bool:
+        return self.seq_len % plan.tensor == 0
+
+
+def refuse(plan: Plan, costs: PlanCosts) -> None:
+    """Refuse a plan that nobody can start.
+
+    Raises:
+        NoSuchPlan: With what it does not use or does not divide.
+    """
+    model, devices = costs.model, costs.machine.num_devices
+    if plan.num_devices != devices:
+        raise NoSuchPlan(plan, f"{plan.num_devices} devices of {devices}")
+    for part, size, what, whole in (
+        ("tensor ranks", plan.tensor, "key and value heads", model.num_kv_heads),
+        ("tensor ranks", plan.tensor, "tokens of a sequence", costs.seq_len),
+        ("stages", plan.pipeline, "layers", model.num_layers),
+        ("replicas", plan.data, "sequences", costs.num_sequences),
+        (
+            "sequences of a micro-batch",
+            plan.micro_batch,
+            "of a replica",
+            costs.num_sequences // plan.data,
+        ),
+    ):
+        if whole % size or not whole:
+            raise NoSuchPlan(plan, f"{size} {part} do not divide {whole:,} {what}")
 
 
 @functools.lru_cache(maxsize=2**16)
@@ -99,8 +153,9 @@ def _seconds_by_part(step: Step, machine: Machine) -> dict[str, float]:
 def calibrate_from(machine: Machine, step: Step, step_seconds: float) -> Machine:
     """The machine on which a measured step of one's own takes as long as it did.
 
-    One constant is fitted: seconds of a layer's launches where those set the pace, else how many
-    times as long as their bytes kernels take.
+    One step calibrates one constant: seconds of a layer's launches where those set the pace, else
+    how many times as long as their bytes kernels take. It holds for steps of the same length of
+    sequence; elsewhere it is uncertain, as attention and products stay those of the machine.
 
     Args:
         machine: Where the step ran, with constants of other software.
@@ -112,6 +167,7 @@ def calibrate_from(machine: Machine, step: Step, step_seconds: float) -> Machine
     """
     is_launched = _seconds_by_part(step, machine)["launches"] > 0
     name = "launch_seconds" if is_launched else "elementwise"
+    varied = "the launches of a layer" if is_launched else "kernels that only move bytes"
 
     def with_constant(value: float) -> Machine:
         constant: dict[str, Any] = {name: value}
@@ -124,8 +180,11 @@ def calibrate_from(machine: Machine, step: Step, step_seconds: float) -> Machine
     if not seconds(least) <= step_seconds <= seconds(most):
         raise ValueError(
             f"a step of {step_seconds:.3g} s: on {machine} this plan takes between "
-            f"{seconds(least):.3g} and {seconds(most):.3g} s, whatever the software; are model, "
-            "tokens and plan those of the measured step, and is it past the first few?"
+            f"{seconds(least):.3g} and {seconds(most):.3g} s where {varied} take 0 to "
+            f"{MOST_TIMES} times as long as there ({name}), and attention and products stay as the "
+            "machine has them; are model, tokens and plan those of the measured step, and is it "
+            "past the first few? If your attention is faster, calibrate a machine with less of "
+            "`attention`: dataclasses.replace(machine, attention=…)"
         )
     for _ in range(HALVINGS):
         middle = (least + most) / 2

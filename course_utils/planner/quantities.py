@@ -16,7 +16,8 @@ from course_utils.formulas.best_plan import plans
 from course_utils.formulas.parameters import parameters_by_part
 from course_utils.formulas.rates import Group
 from course_utils.formulas.roofline import training_products
-from course_utils.planner.costs import PlanCosts
+from course_utils.formulas.step import Step
+from course_utils.planner.costs import PlanCosts, Searched, refuse
 from course_utils.planner.mission import HOURS_PER_DAY, Mission
 from course_utils.planner.rates import rates_of
 
@@ -227,18 +228,19 @@ def fastest(functions: Functions, mission: Mission) -> Plan:
         ValueError: If none fits, or the choice is no plan for this machine.
     """
     costs = PlanCosts.of(mission)
-    costs.step(Plan())  # refuses by name what no run checks
+    Step(costs.model, costs.seq_len, costs.num_sequences, Plan())  # refuses what no run checks
     return _searched(functions["best_plan"], costs)
 
 
 @functools.lru_cache(maxsize=32)
 def _searched(best_plan: Callable[..., object], costs: PlanCosts) -> Plan:
     """Memory, time and cost ask for the same plan: it is searched once."""
-    chosen = best_plan(costs.model, costs.num_sequences, costs.machine, costs)
+    chosen = best_plan(costs.model, costs.num_sequences, costs.machine, Searched(**vars(costs)))
     if not isinstance(chosen, Plan):
         raise ValueError(f"best_plan gave {chosen!r} where a Plan was wanted, or a ValueError")
     if chosen not in set(plans(costs.model, costs.num_sequences, costs.machine)):
         raise ValueError(str(NoSuchPlan(chosen)))
+    refuse(chosen, costs)
     return chosen
 
 
@@ -310,13 +312,7 @@ QUANTITIES = (
         limit=lambda mission: mission.num_days,
         guess=lambda _: "products alone, all scores of attention in memory",
     ),
-    Quantity(
-        label="cost",
-        unit="USD",
-        needs=FLOPS,
-        value=cost,
-        guess=_price,
-    ),
+    Quantity(label="cost", unit="USD", needs=FLOPS, value=cost, guess=_price),
     Quantity(
         label="state on each device", unit="GB", needs=STATE, value=state, limit=memory_of_device
     ),
@@ -409,11 +405,5 @@ QUANTITIES = (
         limit=lambda mission: mission.num_days,
         guess=lambda mission: f"constants of measured software on {mission.machine.name}",
     ),
-    Quantity(
-        label="its cost",
-        unit="USD",
-        needs=FASTEST,
-        value=cost_of_fastest,
-        guess=_price,
-    ),
+    Quantity(label="its cost", unit="USD", needs=FASTEST, value=cost_of_fastest, guess=_price),
 )

@@ -67,12 +67,18 @@ def flags(framework: str, plan: Plan, seq_len: int, num_sequences: int) -> list[
         num_sequences: Of a step, on all devices.
 
     Raises:
-        ValueError: If the framework is unknown or has no argument for the plan.
+        ValueError: If the framework is unknown or has no argument for the plan, or if the plan does
+            not divide the sequence or the batch.
     """
     known = find_named("framework", framework, arguments())
     for trait in traits(plan):
         if trait not in known:
             raise ValueError(f"{plan}: {_refusal(framework, trait)}")
+    if seq_len % plan.tensor:
+        raise ValueError(
+            f"{plan}: sequence parallelism cuts {seq_len:,} tokens of a sequence into "
+            f"{plan.tensor} equal parts; take tensor ranks that divide them"
+        )
     num_micro_batches, rest = divmod(num_sequences, plan.data * plan.micro_batch)
     if rest:
         raise ValueError(f"{plan}: {num_sequences} sequences are no whole number of micro-batches")

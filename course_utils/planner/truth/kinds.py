@@ -6,7 +6,7 @@
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from course_utils.configs import LAST_STAGE, REACHED, Machine, Plan, machine_of
@@ -28,7 +28,15 @@ KINDS: dict[str, Callable[[int, int], bool]] = {
     "at most 4 nodes": lambda nodes, tensor: nodes <= 4,
     "1 node": lambda nodes, tensor: nodes == 1,
 }
-CONSTANTS = ("attention", "elementwise", "launch_seconds", "turn_seconds", "hop_seconds")
+DIFFERS = {"num_devices", "memory_bytes", "usd_per_device_hour"}  # of equal machines
+CONSTANTS = (
+    "attention",
+    "elementwise",
+    "launch_seconds",
+    "turn_seconds",
+    "hop_seconds",
+    "spread_ratio",
+)
 FOUNDRY_LINES = {
     "A100-80": (f"{FOUNDRY} A100-80", MODEL),
     "H100-SXM": (f"{FOUNDRY} H100", CARRIED),
@@ -45,10 +53,10 @@ def time_line(machine: Machine, plan: Plan) -> Line | None:
     """Figures of held-out rows like a plan's on a machine; None where no such rows were measured.
 
     llm-foundry's rows shard everything over one node and may recompute; the Playbook's are of H100s
-    and shard at most the optimizer. Constants of one's own were held out by nobody.
+    and shard at most the optimizer. Constants of one's own were held out by nobody, nor were other
+    rates; devices may have less memory or more.
     """
-    known = machine.name in REACHED and machine_of(machine.name, machine.num_devices)
-    if not known or any(getattr(machine, name) != getattr(known, name) for name in CONSTANTS):
+    if changes(machine) != []:
         return None
     nodes = -(-plan.num_devices // NODE)
     if nodes == 1 and plan.zero_stage == LAST_STAGE and plan.data == plan.num_devices:
@@ -59,6 +67,65 @@ def time_line(machine: Machine, plan: Plan) -> Line | None:
     fitting = [kind for kind, holds in KINDS.items() if holds(nodes, plan.tensor)]
     kind = WIDE if plan.tensor > NODE else fitting[-1]
     return committed()[f"{TIME}, {kind}", MODEL]
+
+
+def changes(machine: Machine) -> list[str] | None:
+    """What of a machine is not as measured; None for a device that nobody measured."""
+    if machine.name not in REACHED:
+        return None
+    known = machine_of(machine.name, machine.num_devices)
+    names = [name for name in vars(known) if name not in DIFFERS]
+    return [name for name in names if getattr(machine, name) != getattr(known, name)]
+
+
+def why_no_line(machine: Machine, plan: Plan) -> str:
+    """Why a plan on a machine has no error bar, and which kinds near it have one."""
+    changed = changes(machine)
+    if changed is None:
+        why = f"no error bar: this machine is not the measured one, nobody measured {machine.name}"
+    elif changed and set(changed) <= set(CONSTANTS):
+        why = (
+            f"no error bar: {' and '.join(changed)} is a constant of one's own, held out by nobody"
+        )
+    elif changed:
+        why = f"no error bar: this machine is not the measured one ({', '.join(changed)})"
+    else:
+        why = "no error bar: no run of this kind was held out"
+    return f"{why}; nearest: {'; '.join(_nearest(machine, plan))}"
+
+
+def _nearest(machine: Machine, plan: Plan) -> Iterator[str]:
+    """The kinds that were held out on the same device, else on an A100."""
+    name = machine.name if machine.name in FOUNDRY_LINES else "A100-80"
+    kinds = {f"{name}, one node, ZeRO {LAST_STAGE}": Plan(data=NODE, zero_stage=LAST_STAGE)}
+    if name == "H100-SXM":
+        nodes = -(-plan.num_devices // NODE)
+        which = "one node" if nodes == 1 else f"{nodes} nodes"
+        layout = Plan(data=plan.data, tensor=plan.tensor, pipeline=plan.pipeline)
+        kinds[f"{name}, {which}, ZeRO 0 or 1, layers kept"] = layout
+    for said, each in kinds.items():
+        line = time_line(machine_of(name, each.num_devices), each)
+        if line is not None:
+            yield f"{said}: nine in ten within {line.of_class.ninety:.0f} %"
+
+
+def constants_in_words(machine: Machine) -> str:
+    """Whose constants a machine has, and where they hold."""
+    changed = changes(machine)
+    if changed is None:
+        return f"constants as given for {machine.name}, which nobody measured"
+    if changed:
+        return (
+            f"{', '.join(changed)} of one's own; a constant from one step holds for sequences of "
+            "that length, elsewhere it is uncertain"
+        )
+    measured = f"constants of measured software on {machine.name}"
+    if machine.name == "H100-SXM":
+        return measured
+    return (
+        f"{measured}: attention and elementwise of llm-foundry's in 2023, launch_seconds and "
+        "spread_ratio of nanotron's on H100s"
+    )
 
 
 def memory_line() -> Line:

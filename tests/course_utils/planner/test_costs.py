@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from course_utils.configs import Plan, machine_of, preset
+from course_utils.configs import NoSuchPlan, Plan, machine_of, preset
+from course_utils.formulas.best_plan import best_plan
 from course_utils.formulas.rates import Group
-from course_utils.planner import MISSION, PlanCosts, Step, calibrate_from
+from course_utils.planner import MISSION, Choice, PlanCosts, Step, calibrate_from
+from course_utils.planner.quantities import fastest
 from course_utils.planner.rates import rates_of
 
 LLAMA = preset("Llama-3-8B")
@@ -60,7 +62,8 @@ def test_stage_three_holds_a_gathered_layer_and_the_next():
 
 def test_beyond_a_node_links_are_slower():
     """What one link for 512 devices hid: messages between tensor ranks on two nodes."""
-    large = replace(COSTS, machine=machine_of("A100-80", 16))
+    model = replace(LLAMA, num_kv_heads=16)  # which sixteen tensor ranks divide
+    large = replace(COSTS, model=model, machine=machine_of("A100-80", 16))
     parts = large.seconds_by_part(Plan(tensor=16, micro_batch=1))
     inside = large.seconds_by_part(Plan(tensor=8, data=2, micro_batch=1))
     assert math.fsum(parts.values()) > math.fsum(inside.values())
@@ -97,8 +100,67 @@ def test_a_time_that_no_software_explains_is_refused(seconds):
         calibrate_from(COSTS.machine, COSTS.step(Plan(data=8)), seconds)
 
 
+def test_a_refused_time_names_what_was_varied_and_what_stays():
+    said = (
+        "kernels that only move bytes take 0 to 10 times.*attention and products stay.*attention="
+    )
+    with pytest.raises(ValueError, match=said):
+        calibrate_from(COSTS.machine, COSTS.step(Plan(data=8)), 1.0)
+    step = Step(preset("Llama-3.2-1B"), 1024, 8, Plan(tensor=8))
+    with pytest.raises(ValueError, match="the launches of a layer take 0 to 10 times"):
+        calibrate_from(COSTS.machine, step, 1000.0)
+
+
 def test_a_mission_takes_everything_from_its_machine():
     other = replace(MISSION, machine=machine_of("A100-40", 4))
     assert (other.num_devices, other.usd_per_device_hour) == (4, 1.2)
     with pytest.raises(TypeError, match="device"):
         replace(MISSION, device="H100-SXM")
+
+
+TWELVE_HEADS = replace(preset("Llama-3.2-1B"), num_heads=12, num_kv_heads=12, hidden_size=1536)
+TWELVE = PlanCosts(TWELVE_HEADS, 8192, 240, machine_of("A100-80", 12))
+
+
+def test_twelve_ranks_span_two_nodes():
+    assert [Group(n).num_nodes for n in (1, 8, 9, 12, 16, 17)] == [1, 1, 2, 2, 2, 3]
+    assert [Group(2, stride).num_nodes for stride in (1, 4, 8)] == [1, 1, 2]
+    rates, num_bytes = rates_of(TWELVE.machine), 2**30
+    twelve = rates.collective("all_gather", num_bytes, Group(12))
+    assert twelve == pytest.approx(11 / 12 * num_bytes / 200e9)  # eight adapters of 25 GB/s
+
+
+@pytest.mark.parametrize(
+    ("costs", "plan", "why"),
+    [
+        (COSTS, Plan(data=8, micro_batch=128), "128 sequences of a micro-batch do not divide 64"),
+        (COSTS, Plan(data=8, micro_batch=3), "3 sequences of a micro-batch do not divide 64"),
+        (COSTS, Plan(pipeline=64), "64 devices of 8"),
+        (COSTS, Plan(data=4), "4 devices of 8"),
+        (replace(COSTS, num_sequences=4), Plan(data=8), "8 replicas do not divide 4 sequences"),
+        (replace(COSTS, machine=machine_of("A100-80", 9)), Plan(tensor=9), "key and value heads"),
+        (replace(COSTS, machine=machine_of("A100-80", 5)), Plan(pipeline=5), "32 layers"),
+        (TWELVE, Plan(tensor=12), "12 tensor ranks do not divide 8,192 tokens of a sequence"),
+    ],
+)
+def test_a_plan_that_nobody_can_start_costs_nothing_but_a_sentence(costs, plan, why):
+    for cost in (costs.bytes_of, costs.seconds_of, costs.memory, costs.seconds_by_part):
+        with pytest.raises(NoSuchPlan, match=f"no such plan.*{why}"):
+            cost(plan)
+    mission = replace(
+        MISSION,
+        model=costs.model,
+        machine=costs.machine,
+        tokens_per_step=costs.num_sequences * MISSION.seq_len,
+    )
+    with pytest.raises(NoSuchPlan, match=why):
+        Choice(mission, plan)
+
+
+def test_a_search_passes_over_tensor_ranks_that_do_not_divide_the_sequence():
+    mission = replace(
+        MISSION, model=TWELVE_HEADS, machine=TWELVE.machine, tokens_per_step=240 * 8192
+    )
+    chosen = fastest({"best_plan": best_plan}, mission)
+    assert chosen.tensor in (1, 2, 4)
+    assert all(each.tensor in (1, 2, 4) for each in Choice(mission, chosen).runners_up())

@@ -104,3 +104,8 @@ def test_nanotron_without_gradients_in_fp32_has_no_master_weights_and_is_refused
 def test_what_deepspeed_makes_in_code_is_called_so(plan):
     with pytest.raises(ValueError, match="made in code, not by an argument: "):
         flags("DeepSpeed", plan, 4096, 128)
+
+
+def test_tensor_ranks_that_do_not_divide_the_sequence_get_no_flags():
+    with pytest.raises(ValueError, match="8,192 tokens of a sequence into 12 equal parts"):
+        flags("Megatron-LM", Plan(tensor=12), 8192, 128)
