@@ -33,6 +33,23 @@ class Mission:
     utilisation: float
     has_fp32_gradients: bool = False
 
+    def __post_init__(self) -> None:
+        """Refuse what no run can be.
+
+        Raises:
+            ValueError: If a step has less than a sequence, or the utilisation is no share.
+        """
+        if self.tokens_per_step < self.seq_len:
+            raise ValueError(
+                f"Mission: tokens_per_step = {self.tokens_per_step:,} is less than one sequence of "
+                f"{self.seq_len:,} tokens; take at least a sequence for each device"
+            )
+        if not 0 < self.utilisation <= 1:
+            raise ValueError(
+                f"Mission: utilisation is a share between 0 and 1, as in 0.4 for 40 %; "
+                f"got {self.utilisation!r}"
+            )
+
     @property
     def num_devices(self) -> int:
         """How many devices train."""
@@ -58,9 +75,24 @@ class Mission:
         """Sequences after which the weights change once."""
         return self.tokens_per_step // self.seq_len
 
+    @property
+    def step_in_words(self) -> str:
+        """Tokens that a step really has; where they are not those wanted, what divides better."""
+        num_sequences = self.sequences_per_step
+        num_tokens = num_sequences * self.seq_len
+        if num_tokens == self.tokens_per_step:
+            return f"{num_tokens:,} tokens per step"
+        better = 1 << (num_sequences - 1).bit_length()
+        return (
+            f"{num_tokens:,} tokens per step, {num_sequences} whole sequences of the "
+            f"{self.tokens_per_step:,} tokens wanted; {better * self.seq_len:,} ({better} "
+            "sequences) would divide better"
+        )
+
     def days(self, step_seconds: float) -> float:
         """Days of the run, by seconds of a step."""
-        return self.num_tokens / self.tokens_per_step * step_seconds / SECONDS_PER_DAY
+        tokens_per_step = self.sequences_per_step * self.seq_len
+        return self.num_tokens / tokens_per_step * step_seconds / SECONDS_PER_DAY
 
     def usd(self, days: float) -> float:
         """Price of all devices in so many days."""

@@ -20,6 +20,7 @@ from course_utils.formulas.step import Step
 from course_utils.planner.costs import PlanCosts, Searched, refuse
 from course_utils.planner.mission import HOURS_PER_DAY, Mission
 from course_utils.planner.rates import rates_of
+from course_utils.planner.truth.kinds import constants_in_words
 
 Functions = Mapping[str, Callable[..., Any]]
 
@@ -41,6 +42,7 @@ COURSE_FUNCTIONS = {
     "best_plan": "best_plan.best_plan",
 }
 SECONDS_PER_HOUR = 3600
+CONVENTION = "attention in full, not the half that a causal mask leaves"
 
 
 def course_function(name: str) -> Callable[..., Any]:
@@ -146,6 +148,11 @@ def memory_recomputed(functions: Functions, mission: Mission) -> float:
 
 def passes(functions: Functions, mission: Mission) -> float:
     """Forward and backward passes of each device in one step, one sequence in each."""
+    if mission.sequences_per_step < mission.num_devices:
+        raise ValueError(
+            f"{mission.sequences_per_step} sequences of a step leave some of "
+            f"{mission.num_devices} devices without one; take more tokens_per_step"
+        )
     run = functions["configuration"](
         mission.tokens_per_step, mission.seq_len, mission.num_devices, 1
     )
@@ -295,14 +302,14 @@ SHARDED = ("parameters", "sharded_state_bytes")
 SEQUENCE = ("llama_layer_bytes", "sequence_bytes")
 FASTEST = ("best_plan",)
 QUANTITIES = (
-    Quantity(label="work", unit="·10²¹ FLOPs", needs=FLOPS, value=work),
+    Quantity(label="work", unit="·10²¹ FLOPs", needs=FLOPS, value=work, guess=lambda _: CONVENTION),
     Quantity(
         label="time",
         unit="days",
         needs=FLOPS,
         value=days,
         limit=lambda mission: mission.num_days,
-        guess=lambda mission: f"{mission.utilisation:.0%} of the peak",
+        guess=lambda mission: f"{mission.utilisation:.0%} of the peak, whatever the plan",
     ),
     Quantity(
         label="time at the roof",
@@ -353,7 +360,7 @@ QUANTITIES = (
         unit="of one sequence",
         needs=("configuration",),
         value=passes,
-        guess=lambda mission: f"{mission.tokens_per_step:,} tokens per step",
+        guess=lambda mission: mission.step_in_words,
     ),
     Quantity(
         label="tokens that hide the exchange",
@@ -403,7 +410,7 @@ QUANTITIES = (
         needs=FASTEST,
         value=days_of_fastest,
         limit=lambda mission: mission.num_days,
-        guess=lambda mission: f"constants of measured software on {mission.machine.name}",
+        guess=lambda mission: constants_in_words(mission.machine),
     ),
     Quantity(label="its cost", unit="USD", needs=FASTEST, value=cost_of_fastest, guess=_price),
 )

@@ -26,7 +26,7 @@ CARD = (
 LABEL_WIDTH = 2 + max(len(each.label) for each in QUANTITIES)
 FIRST_PLANNED = next(each.label for each in QUANTITIES if each.needs == FASTEST)
 ROUGH: Row = ("roughly", "", "whatever the plan, with a share of the peak that is only hoped for")
-PLANNED: Row = ("with the fastest plan", "", "the answer: constants of measured software")
+PLANNED: Row = ("with the fastest plan", "", "the answer; “its time” names its constants")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from course_utils.formulas.best_plan import best_plan
 from course_utils.planner import COURSE_FUNCTIONS, MISSION, Report, course_function
 from course_utils.planner.quantities import days_of_fastest
 from course_utils.planner.sensitivity import DOUBLED, doubled
-from course_utils.planner.truth.kinds import time_line
+from course_utils.planner.truth.kinds import time_line, why_no_line
 
 COURSE = {name: course_function(name) for name in COURSE_FUNCTIONS}
 SMALL = replace(
@@ -175,3 +175,64 @@ def is_the_last(mission, seq_len):
     except ValueError:
         return True
     return False
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"matmul_flops_per_second": 2 * 794.5e12},
+        {"link_bytes_per_second": 10e9},
+        {"adapter_bytes_per_second": 25e9},
+        {"peak_flops_per_second": 312e12},
+        {"memory_bytes_per_second": 2.4e12},
+        {"spread_ratio": 1.0},
+    ],
+    ids=str,
+)
+def test_a_machine_half_replaced_has_no_bar_and_is_told(change):
+    machine, plan = replace(MISSION.machine, **change), Plan(data=2, pipeline=4, zero_stage=1)
+    assert time_line(machine, plan) is None
+    (name,) = change
+    assert name in why_no_line(machine, plan)
+    assert time_line(replace(MISSION.machine, memory_bytes=140 * 10**9), plan)
+
+
+def test_a_renamed_machine_is_not_the_measured_one():
+    machine = replace(machine_of("A100-80", 8), peak_flops_per_second=989e12)
+    assert "not the measured one (peak_flops_per_second)" in why_no_line(machine, Plan(data=8))
+
+
+def test_where_there_is_no_bar_the_nearest_kinds_stand():
+    a100, h100 = machine_of("A100-80", 8), machine_of("H100-SXM", 8)
+    foundry = "nearest: A100-80, one node, ZeRO 3: nine in ten within 6 %"
+    for machine in (a100, machine_of("A100-40", 8), replace(a100, name="mine")):
+        assert foundry in why_no_line(machine, Plan(data=8))
+    said = why_no_line(h100, Plan(data=8, is_recomputed=True))
+    assert "H100-SXM, one node, ZeRO 3" in said
+    assert "H100-SXM, one node, ZeRO 0 or 1, layers kept: nine in ten within 8 %" in said
+
+
+def test_after_a_calibration_the_reason_is_the_constant():
+    machine = replace(MISSION.machine, elementwise=4.0)
+    assert "elementwise is a constant of one's own" in why_no_line(machine, Plan(data=8))
+
+
+def test_its_time_says_whose_constants_it_has():
+    own = replace(MISSION, machine=replace(MISSION.machine, elementwise=4.0))
+    notes = {each: {label: note for label, _, note in report(each).rows()} for each in (own, SMALL)}
+    assert "elementwise of one's own" in notes[own]["its time"]
+    assert "elsewhere it is uncertain" in notes[own]["its time"]
+    assert "constants of measured software" not in str(report(own))
+    assert "of nanotron's on H100s" in notes[SMALL]["its time"]
+
+
+def test_the_two_times_name_each_other_and_their_utilisation():
+    said = {label: (value, note) for label, value, note in report(SMALL).rows()}
+    assert said["work"][1] == "assumed: attention in full, not the half that a causal mask leaves"
+    value, note = said["its utilisation"]
+    share = float(value.removesuffix("% of the peak")) / 100
+    same = report(replace(SMALL, utilisation=share))
+    assert float(values(same)["time"].split()[0]) == pytest.approx(
+        days_of_fastest(COURSE, SMALL), rel=5e-3
+    )
+    assert "“time” assumes 40%" in note
