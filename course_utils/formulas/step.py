@@ -40,8 +40,8 @@ class Step:
         for name, is_wanted in unknown.items():
             if is_wanted:
                 raise ValueError(
-                    f"{name}: a step with them cannot be planned here, as no measured run has them "
-                    "and would show how far the plan is off"
+                    f"{name}: such a step cannot be planned here, as no measured run would show "
+                    "how far the plan is off"
                 )
 
     @property

@@ -107,12 +107,8 @@ class Choice:
         exposed = sum(parts.pop(name) for name in EXPOSED)
         said = ", ".join(f"{name} {each:.2f}" for name, each in parts.items())
         seconds = self.costs.seconds_of(self.plan)
-        tokens = (
-            self.mission.sequences_per_step
-            * self.mission.seq_len
-            / seconds
-            / self.mission.num_devices
-        )
+        tokens_per_step = self.mission.sequences_per_step * self.mission.seq_len
+        tokens = tokens_per_step / seconds / self.mission.num_devices
         return f"{seconds:.2f} s", f"{said}, exposed {exposed:.2f}; {tokens:,.0f} tokens/s a device"
 
     def _utilisation(self) -> tuple[str, str]:
@@ -121,7 +117,7 @@ class Choice:
         flops = num_tokens * training_flops_per_token(mission.model, mission.seq_len)
         peak = mission.num_devices * mission.machine.peak_flops_per_second
         return f"{flops / peak / self.costs.seconds_of(self.plan):.1%} of the peak", (
-            f"attention in full; with it “time” would be “its time”, and “time” assumes "
+            f"attention in full; “its time” means this share, and the rough “time” assumes "
             f"{mission.utilisation:.0%}"
         )
 
