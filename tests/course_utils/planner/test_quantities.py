@@ -145,4 +145,4 @@ def test_fp32_gradients_take_two_bytes_more_of_each_parameter():
     other = replace(MISSION, has_fp32_gradients=True)
     more = next(each for each in QUANTITIES if each.label == "state on each device")
     assert more.value(COURSE, other) == 18 * 8_030_261_248 / 1e9
-    assert PlanCosts.of(other).step(Plan()).plan.has_fp32_gradients
+    assert PlanCosts.of(other).step(Plan(data=8)).plan.has_fp32_gradients
