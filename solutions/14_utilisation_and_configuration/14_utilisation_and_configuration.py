@@ -332,7 +332,7 @@ pace_by_work(layouts, pace_of(list(small_rows.values()), 1, 0)["launch"])
 #
 # ## Who waits?
 #
-# With launches, gradients and links, the course's model of a step has a median error of 3 % on one node, for sizes that it has not seen. Then some layouts with pipeline stages (here just *stages*) do this. The same layout of 8.86B ($p$ = 4, $t$ = 2, $b$ = 1), on more and more nodes:
+# With launches, gradients and links, the course's model of a step has a median error of 3 % on one node, for sizes that it has not seen. Then some layouts with pipeline stages (here just *stages*) behave like this. The same layout of 8.86B ($p$ = 4, $t$ = 2, $b$ = 1), on more and more nodes:
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: seconds of a micro-batch of one layout on more nodes; then all layouts of eight micro-batches or more
@@ -368,13 +368,13 @@ extra_by_stages(every)
 #
 # | | a line | what it costs a micro-batch |
 # |---|---|---|
-# | 1 | `while not shapes.is_completed(): time.sleep(0.1)` | tenths of a second at each border of a stage (one at the ends, two inside), whatever is sent |
+# | 1 | `while not shapes.is_completed(): time.sleep(0.1)` | tenths of a second at each border of a stage, whatever is sent. An end stage has one neighbour, an inner stage two; the slowest stage sets the pace |
 # | 2 | `torch.cuda.empty_cache()` | as much on every layout that runs this code, also with one stage |
 # | 3 | `hidden = hidden.cpu()`, before it is sent | in proportion to $b$, at each border |
 # | 4 | `dist.barrier()` of all ranks, at each border | in proportion to the nodes |
 
 # %% Who waits [markdown] exercise="u14-waits" points=4 minutes=20 difficulty=3 importance=4
-# **Write** `who_waits`. Each row has `"stages"`, `"nodes"`, `"micro_batch"` ($b$), `"num_micro_batches"` ($m$), and the `"predicted"` and `"measured"` seconds of a *step*, which waits for $m + p - 1$ micro-batches. A row pays if one of them takes more than 0.2 s longer than predicted. Each key is a quarter of the points:
+# **Write** `who_waits`. Each row has `"stages"`, `"nodes"`, `"micro_batch"` ($b$), `"num_micro_batches"` ($m$), and the `"predicted"` and `"measured"` seconds of a *step*, which waits for $m + p - 1$ micro-batches. A row pays if its extra seconds, divided by $m + p - 1$, exceed 0.2; some row always does. Each key is a quarter of the points:
 #
 # | key | |
 # |---|---|
