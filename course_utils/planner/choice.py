@@ -5,6 +5,8 @@
 ['d 4 t 2 p 1, stage 1, micro-batch 1', 'd 8 t 1 p 1, stage 3, micro-batch 1']
 """
 
+import contextlib
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -54,14 +56,20 @@ class Choice:
         """Held-out rows of this kind."""
         return time_line(self.mission.machine, self.plan)
 
+    @functools.cached_property
+    def possible(self) -> list[Plan]:
+        """All plans that fit, or may, the fastest first."""
+        mission, costs = self.mission, self.costs
+        every = plans(mission.model, mission.sequences_per_step, mission.machine)
+        whole = (each for each in every if mission.seq_len % each.tensor == 0)
+        limit = mission.machine.memory_bytes
+        allowed = (each for each in whole if costs.memory(each).at_least <= limit)
+        return sorted(allowed, key=costs.seconds_of)
+
     def runners_up(self) -> list[Plan]:
         """The fastest plans that fit, or may, on the next two ways to cut devices."""
-        mission, costs, by_sizes = self.mission, self.costs, dict[tuple[int, ...], Plan]()
-        limit = mission.machine.memory_bytes
-        every = plans(mission.model, mission.sequences_per_step, mission.machine)
-        possible = [each for each in every if mission.seq_len % each.tensor == 0]
-        allowed = [each for each in possible if costs.memory(each).at_least <= limit]
-        for each in sorted(allowed, key=costs.seconds_of):
+        by_sizes: dict[tuple[int, ...], Plan] = {}
+        for each in self.possible:
             by_sizes.setdefault(_sizes(each), each)
         return [each for sizes, each in by_sizes.items() if sizes != _sizes(self.plan)][:NUM_OTHERS]
 
@@ -142,13 +150,23 @@ class Choice:
         return f"{100 * ratio:+.1f} %{close}: {_short(days)} days, {_short(usd)} USD"
 
     def _flags(self, framework: str) -> tuple[str, str]:
-        plan = replace(self.plan, has_fp32_gradients=self.mission.has_fp32_gradients)
         try:
-            return " ".join(
-                flags(framework, plan, self.mission.seq_len, self.mission.sequences_per_step)
-            ), ""
+            return self._flags_of(self.plan, framework), ""
         except ValueError as error:
-            return "not expressible", str(error)
+            return "not expressible", f"{error}; {self._instead(framework)}"
+
+    def _flags_of(self, plan: Plan, framework: str) -> str:
+        plan = replace(plan, has_fp32_gradients=self.mission.has_fp32_gradients)
+        mission = self.mission
+        return " ".join(flags(framework, plan, mission.seq_len, mission.sequences_per_step))
+
+    def _instead(self, framework: str) -> str:
+        """The fastest plan that a framework can express."""
+        for each in self.possible:
+            with contextlib.suppress(ValueError):
+                said = self._flags_of(each, framework)
+                return f"the fastest that it can express: {each} ({self._compared(each)}): {said}"
+        return "nor for any other plan that fits"
 
 
 def _sizes(plan: Plan) -> tuple[int, ...]:

@@ -8,10 +8,12 @@ import pytest
 from course_utils.configs import Plan, machine_of, preset
 from course_utils.formulas.best_plan import best_plan
 from course_utils.planner import COURSE_FUNCTIONS, MISSION, Report, course_function
+from course_utils.planner.choice import Choice
 from course_utils.planner.quantities import days_of_fastest
 from course_utils.planner.sensitivity import DOUBLED, doubled
 from course_utils.planner.truth.kinds import time_line, why_no_line
 
+STAGED = Plan(data=2, pipeline=4, zero_stage=1)
 COURSE = {name: course_function(name) for name in COURSE_FUNCTIONS}
 SMALL = replace(
     MISSION,
@@ -236,3 +238,15 @@ def test_the_two_times_name_each_other_and_their_utilisation():
         days_of_fastest(COURSE, SMALL), rel=5e-3
     )
     assert "“time” assumes 40%" in note
+
+
+def test_a_framework_that_cannot_express_the_plan_has_the_fastest_that_it_can_express():
+    notes = {label: note for label, _, note in Choice(MISSION, STAGED).rows()}
+    others = [each for each in Choice(MISSION, STAGED).possible if each.pipeline == 1]
+    assert f"the fastest that it can express: {others[0]} (" in notes["in DeepSpeed"]
+    assert "zero_optimization.stage=" in notes["in DeepSpeed"]
+
+
+def test_where_a_framework_can_express_no_plan_the_report_says_so():
+    notes = {label: note for label, _, note in Choice(MISSION, STAGED).rows()}
+    assert notes["in nanotron"].endswith("; nor for any other plan that fits")
