@@ -27,8 +27,8 @@ def predict(name: str, value: Number | None, unit: str) -> None:
         print(f"Your prediction was {was} {unit}. You have seen the measurement, so it stays.")
     elif value is None:
         print("No prediction yet: write a number in place of None and run this cell again.")
-    elif type(value) not in (int, float) or not 0 < value < math.inf:
-        print(f"Expected a number above zero such as 8_000_000 or 8e6, in {unit}; got {value!r}.")
+    elif type(value) not in (int, float) or not 0 <= value < math.inf:
+        print(f"Expected a number such as 8_000_000 or 8e6, in {unit}; got {value!r}.")
     else:
         progress_file.remember(
             "predictions", name, {"value": value, "unit": unit, "revealed": False}
@@ -37,15 +37,21 @@ def predict(name: str, value: Number | None, unit: str) -> None:
 
 
 def compare(
-    name: str, unit: str, *, measured: Number, computed: Number | None = None
+    name: str,
+    unit: str,
+    *,
+    measured: Number,
+    computed: Number | None = None,
+    is_label: bool = False,
 ) -> pd.DataFrame:
     """A table of predicted, computed and measured, each with its ratio to the measurement.
 
     Args:
         name: Id of the prediction.
         unit: What the numbers count.
-        measured: What an instrument gave; not zero.
+        measured: What an instrument gave; not zero, unless it is a label.
         computed: What a formula gave, if there is one.
+        is_label: Whether the numbers only name things, as ranks do; labels have no ratio.
     """
     kept = progress_file.load()["predictions"].get(name)
     rows: dict[str, Number] = {} if computed is None else {"computed": computed}
@@ -53,9 +59,10 @@ def compare(
     if kept:
         progress_file.amend("predictions", name, revealed=True)
         rows = {"predicted": kept["value"]} | rows
-    ratios = [_ratio_in_words(value / measured) for value in rows.values()]
-    values = [_in_words(value) for value in rows.values()]
-    return pd.DataFrame({unit: values, "ratio to measured": ratios}, index=list(rows))
+    table = {unit: [_in_words(value) for value in rows.values()]}
+    if not is_label:
+        table["ratio to measured"] = [_ratio_in_words(value / measured) for value in rows.values()]
+    return pd.DataFrame(table, index=list(rows))
 
 
 def _in_words(value: Number) -> str:

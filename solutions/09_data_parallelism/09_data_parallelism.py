@@ -935,7 +935,7 @@ columns = {
     "last gather after its launch, ms": {r: 1e3 * queue_seconds(c) for r, c in last_calls.items()},
 }
 display(pd.DataFrame(columns).rename_axis("rank").T.round(2))
-compare("u09-straggler", "rank", measured=straggler)
+compare("u09-straggler", "rank", measured=straggler, is_label=True)
 
 # %% folded=true tags=["nbval-check-output"]
 # Figure: the last 20 ms of the step on all ranks

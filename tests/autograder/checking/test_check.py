@@ -199,10 +199,10 @@ def test_prediction_can_change_until_the_measurement_is_shown(work, capsys):
     assert remembered(work)["predictions"]["u01-mlp-matmul"]["value"] == 50
 
 
-@pytest.mark.parametrize("value", ["many", -1, 0, float("nan"), float("inf"), True])
+@pytest.mark.parametrize("value", ["many", -1, float("nan"), float("inf"), True])
 def test_prediction_that_is_not_a_size_is_asked_for_again(work, capsys, value):
     predict("u01-mlp-matmul", value, "FLOPs")
-    assert "Expected a number above zero such as 8_000_000" in capsys.readouterr().out
+    assert "Expected a number such as 8_000_000" in capsys.readouterr().out
     assert remembered(work)["predictions"] == {}
 
 
@@ -211,6 +211,13 @@ def test_large_and_small_ratios_are_readable(kernel_only):
     assert list(compare("far", "bytes", measured=10_000)["ratio to measured"]) == ["1 / 2,000", "1"]
     predict("high", 123_456, "bytes")
     assert compare("high", "bytes", measured=2)["ratio to measured"].iloc[0] == "61,728"
+
+
+def test_a_label_has_no_ratio_and_may_be_zero(kernel_only):
+    predict("late", 0, "rank")
+    table = compare("late", "rank", measured=0, is_label=True)
+    assert table.to_dict("list") == {"rank": ["0", "0"]}
+    assert list(table.index) == ["predicted", "measured"]
 
 
 @pytest.mark.parametrize("content", ["{ cut", "[]", "null", '{"exercises": null}'])
