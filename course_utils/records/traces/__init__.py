@@ -75,7 +75,7 @@ def recorded_trace(name: str) -> list[Event]:
 
 
 def recorded_rows(name: str) -> list[Row]:
-    """The rows of a table of rates or memory, with numbers in SI units.
+    """The rows of a table of rates or memory, with numbers in SI units, new ones with each call.
 
     The name of a column says its unit: ``latency_us`` has become ``latency_seconds``, ``tflops``
     ``flops_per_second``, ``busbw_gb_s`` ``busbw_bytes_per_second``, ``peak_gib`` ``peak_bytes``.
@@ -87,8 +87,7 @@ def recorded_rows(name: str) -> list[Row]:
     Raises:
         ValueError: If there is no such record.
     """
-    more = sweeps.rows(GOES_ON[name]) if name in GOES_ON else ()
-    return [dict(map(_in_si, row.items())) for row in (*table_rows(_lines(name)), *more)]
+    return [each.copy() for each in _rows(name)]
 
 
 def recorded_memory(run: str) -> Iterator[tuple[float, dict[str, int]]]:
@@ -108,6 +107,12 @@ def recorded_memory(run: str) -> Iterator[tuple[float, dict[str, int]]]:
         live[row["category"]] = row["bytes"]
         if following is None or following["time_seconds"] != row["time_seconds"]:
             yield row["time_seconds"], {name: size for name, size in live.items() if size}
+
+
+@functools.cache
+def _rows(name: str) -> list[Row]:
+    more = sweeps.rows(GOES_ON[name]) if name in GOES_ON else ()
+    return [dict(map(_in_si, row.items())) for row in (*table_rows(_lines(name)), *more)]
 
 
 @functools.cache
