@@ -260,7 +260,10 @@ class _Collecting:
             return
         why = self.replacing.doubt(destination, found.raw, handed_in)
         if why and not self.replacing.may_replace(f"{student}: the file in the download {why}."):
-            self._refuse(f"{student}: not collected, since the file in the download {why}.")
+            self._refuse(
+                f"{student}: not collected, since the file in the download {why}; ARGS=--replace "
+                "takes it."
+            )
             return
         destination.put(found.raw, handed_in)
         if part.is_late:

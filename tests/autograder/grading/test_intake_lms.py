@@ -554,7 +554,7 @@ def test_earlier_notebook_takes_no_place(submitted):
         collected = collect(submitted, {CANVAS.format("ada"): NOTEBOOK}, when=when)
         assert collected.refused == (
             "ada: not collected, since the file in the download is not newer than the one that "
-            "lies there, of 2026-01-02 18:30 UTC.",
+            "lies there, of 2026-01-02 18:30 UTC; ARGS=--replace takes it.",
         )
     lies_at(submitted, "ada", LATER, "2026-01-02 18:30:00.000000 UTC")
     asked = []
