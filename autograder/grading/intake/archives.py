@@ -77,8 +77,13 @@ class Budget:
             OSError: If there is less.
         """
         if num_bytes > self.left:
-            raise OSError(f"of one person {self.num_bytes // 2**20} MiB are taken in all")
-        self.left -= num_bytes
+            raise OSError(self.spent)
+        self.left -= max(0, num_bytes)
+
+    @property
+    def spent(self) -> str:
+        """Why a file is not read that is beyond it."""
+        return f"of one person {self.num_bytes // 2**20} MiB are taken in all"
 
 
 def inside(archive: bytes, budget: Budget) -> list[Member]:
@@ -126,8 +131,11 @@ def _in_tar(file: IO[bytes]) -> Iterator[Member]:
 def _inflated(file: IO[bytes], magic: bytes, budget: Budget) -> IO[bytes]:
     """A tar without its compression, up to a limit."""
     opener = next((make for start, make in OPENERS.items() if magic.startswith(start)), None)
-    content: bytes = (opener(file) if opener else file).read(budget.left + 1)
-    budget.spend(len(content))
+    limit = budget.left
+    content: bytes = (opener(file) if opener else file).read(limit + 1)
+    budget.left = max(0, limit - len(content))  # what was too much has cost all of it
+    if len(content) > limit:
+        raise OSError(budget.spent)
     return BytesIO(content)
 
 

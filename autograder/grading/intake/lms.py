@@ -21,7 +21,13 @@ from pathlib import Path, PurePosixPath
 from autograder.commands import ROOT, find_unit, stops_with_a_sentence
 from autograder.grading.intake.archives import BadArchive, Budget, Member, inside, members
 from autograder.grading.intake.destination import Destination, HandedIn
-from autograder.grading.intake.folder import MAX_BYTES, MAX_NOTEBOOKS, Candidate, choose
+from autograder.grading.intake.folder import (
+    MAX_BYTES,
+    MAX_NOTEBOOKS,
+    Candidate,
+    choose,
+    refuse_size,
+)
 from autograder.grading.intake.roster import Students, by_their_names, is_anonymous, roster
 from autograder.grading.intake.wording import few, listed, shown
 from autograder.grading.intake.work_in import WorkIn
@@ -291,6 +297,7 @@ def _candidates(files: Mapping[str, Member], remarks: list[str]) -> Iterator[Can
 
 
 def _read(member: Member, budget: Budget) -> bytes:
+    refuse_size(member.num_bytes)
     budget.spend(member.num_bytes)
     return member.read()
 

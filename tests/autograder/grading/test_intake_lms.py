@@ -451,6 +451,16 @@ def test_what_one_person_uses_up_is_missing_to_nobody_else(submitted, monkeypatc
     ]
 
 
+def test_archives_that_grow_too_much_are_unpacked_once(submitted):
+    bomb, budget = tarred([("x", bytes(10**6))], "w:bz2"), archives.Budget(10**5)
+    with pytest.raises(BadArchive, match="of one person 0 MiB"):
+        archives.inside(bomb, budget)
+    assert budget.left == 0
+    sizes_that_go_backwards = -512
+    budget.spend(sizes_that_go_backwards)
+    assert budget.left == 0
+
+
 def test_names_without_an_end_are_refused(submitted):
     """Those of a tar may be as long as the tar."""
     files = {
