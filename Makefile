@@ -26,7 +26,7 @@ submit fresh practice try:
 setup:
 	@$(COURSE) $@
 
-# make collect UNIT=01 ZIP=download.zip      make grade UNIT=01 [ARGS="--jobs 4"]
+# make collect UNIT=01 ZIP=download.zip [ARGS=--keep]      make grade UNIT=01 [ARGS="--jobs 4"]
 # make read UNIT=01 [ARGS="--port 8890"]     make report UNIT=01
 # make release UNIT=01 [ARGS=--dry-run]
 release collect grade read report:

@@ -66,7 +66,8 @@ if importlib.util.find_spec("autograder.grading"):
     plugin.use()
     html_sanitizer.use()
     c.HTMLExporter.filters = {
-        "markdown2html": "autograder.grading.shown.html_sanitizer.markdown2html"
+        name: f"autograder.grading.shown.html_sanitizer.{name}"
+        for name in ("highlight_code", "markdown2html")
     }
     c.HTMLExporter.preprocessors = [
         "autograder.grading.shown.html_sanitizer.PlainNames",

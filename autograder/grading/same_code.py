@@ -11,7 +11,7 @@ Comments, docstrings and layout do not count; names, numbers, signs and indentat
 import io
 import tokenize
 from collections.abc import Iterator
-from tokenize import COMMENT, DEDENT, ENCODING, ENDMARKER, INDENT, NEWLINE, NL, STRING
+from tokenize import COMMENT, DEDENT, ENCODING, ENDMARKER, ERRORTOKEN, INDENT, NEWLINE, NL, STRING
 
 MAX_CHARACTERS = 50_000  # longer texts are the same only where they are equal
 Program = tuple[str, ...]
@@ -28,6 +28,8 @@ def program_of(source: str) -> Program:
     program: list[str] = []
     try:
         for kind, text, *_ in tokenize.generate_tokens(io.StringIO(source).readline):
+            if kind == ERRORTOKEN:
+                return as_it_is  # the next ones are looked for in the square of the time
             if kind == NEWLINE and _is_docstring(program):
                 program.pop()
             elif kind not in IGNORED:

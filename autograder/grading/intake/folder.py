@@ -14,7 +14,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
-from autograder.grading.intake.wording import listed, shown
+from autograder.grading.intake.wording import few, listed, shown
 
 MAX_BYTES = 120 * 2**20
 MAX_DEPTH = 3
@@ -62,7 +62,7 @@ def find(folder: Path, unit: str) -> Found:
         found = choose(islice(_notebooks(folder, remarks), MAX_NOTEBOOKS), unit)
     except OSError as error:
         found = Found(None, (f"The folder cannot be read ({error.strerror}).",))
-    return Found(found.raw, (*found.remarks, *_few(remarks)))
+    return Found(found.raw, (*found.remarks, *few(remarks)))
 
 
 def choose(candidates: Iterable[Candidate], unit: str) -> Found:
@@ -94,7 +94,7 @@ def _rank(path: str, raw: bytes, unit: str) -> tuple[bool, int, bool]:
 def _is_named(path: str, unit: str) -> bool:
     """Whether a file has the unit's name, or what browsers and JupyterLab make of it."""
     stem = PurePosixPath(path.lower()).stem
-    return re.sub(r"([ _-]?\(\d+\)|-copy\d*|-\d+)*$", "", stem) == unit.lower()
+    return bool(re.fullmatch(rf"{re.escape(unit.lower())}([ _-]?\(\d+\)|-copy\d*|-\d+)*", stem))
 
 
 def _about(chosen: str, names: list[str], unit: str) -> Iterator[str]:
@@ -162,8 +162,3 @@ def refuse_size(num_bytes: int) -> None:
     if num_bytes > MAX_BYTES:
         limit = MAX_BYTES // 2**20
         raise OSError(f"it has {num_bytes / 2**20:.0f} MiB, and at most {limit} are taken")
-
-
-def _few(remarks: list[str], limit: int = 10) -> list[str]:
-    more = len(remarks) - limit
-    return remarks[:limit] + ([f"{more} more files are like these."] if more > 0 else [])

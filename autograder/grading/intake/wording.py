@@ -20,3 +20,9 @@ def listed(names: Iterable[str]) -> str:
     every = list(names)
     more = f" and {len(every) - MAX_LISTED} more" if len(every) > MAX_LISTED else ""
     return ", ".join(every[:MAX_LISTED]) + more
+
+
+def few(remarks: list[str], limit: int = 10) -> list[str]:
+    """The first remarks on files, and the number of others."""
+    more = len(remarks) - limit
+    return remarks[:limit] + ([f"{more} more files are like these."] if more > 0 else [])

@@ -28,6 +28,7 @@ from autograder.grading.manual_grading.rubric import Rubric, rubric_of
 from autograder.grading.same_code import program_of
 
 HEADING = re.compile(r"^### .*$", re.MULTILINE)  # of an exercise's card
+MAX_SHOWN = 20_000  # characters of an answer on a page; nobody asks for a tenth of it
 SYMBOLS = {"full": "✓", "part": "◐", "no": "✗", "blank": "○", "waits": "?"}
 
 
@@ -74,6 +75,14 @@ class Answer:
         return SYMBOLS[self.state]
 
     @property
+    def shown(self) -> str:
+        """Its text on a page, which one answer must not make long for all others."""
+        if (more := len(self.text) - MAX_SHOWN) <= 0:
+            return self.text
+        left_out = f"({more:,} more characters are left out here; formgrader shows them.)"
+        return f"{self.text[:MAX_SHOWN]}\n\n{left_out}"
+
+    @property
     def said(self) -> str:
         """What the check says, in one line."""
         if self.verdict is None:
@@ -102,8 +111,8 @@ class Card:
     @property
     def in_pieces(self) -> list[tuple[Answer, list[tuple[str, bool]]]]:
         """Each with its text in pieces, and whether a piece differs from the first text."""
-        first = self.answers[0].text
-        return [(each, differences(each.text, first)) for each in self.answers]
+        first = self.answers[0].shown
+        return [(each, differences(each.shown, first)) for each in self.answers]
 
 
 @dataclass(frozen=True)

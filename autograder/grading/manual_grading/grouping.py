@@ -12,13 +12,15 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Sequence
-from difflib import SequenceMatcher
-from itertools import pairwise
+from itertools import groupby, islice, pairwise
+
+from rapidfuzz.distance import Indel
 
 Words = tuple[str, ...]
 
 NEAR = 0.9  # share of the words that agree, in order
 MAX_WORDS = 600  # longer texts are alike only when equal; comparing takes the square of it
+MAX_MARKS = 30  # on a letter, as Unicode's stream-safe form: sorting them takes the square of it
 SIGN = r"[<>≤≥≠+/^]|[-−–](?=\s*(?:\d|\w\b))|\*\*(?=\s*\d)"  # no dash, no emphasis in markdown
 TOKEN = re.compile(rf"\d[\d,]*(?:\.\d+)?|[^\W\d_]+(?:'t\b)?|{SIGN}")
 MINUS = str.maketrans("−–", "--")
@@ -87,22 +89,32 @@ def groups_of(texts: Sequence[str]) -> list[list[int]]:
 
 def words(text: str) -> Words:
     """The words and numbers of a text, each in one form."""
-    plain = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
+    plain = unicodedata.normalize("NFKC", _with_few_marks(text)).casefold().replace("’", "'")
     found = (each.translate(MINUS) for each in TOKEN.findall(plain))
     return tuple(_number(each) if each[0].isdigit() else each for each in found)
 
 
 def differences(text: str, first: str) -> list[tuple[str, bool]]:
     """A text in pieces, each with whether its words differ from the first text of its group."""
-    pieces, others = re.findall(r"\s*\S+\s*", text), first.split()
-    if max(len(pieces), len(others)) > MAX_WORDS:
+    start = len(text) - len(text.lstrip())
+    pieces, others = re.findall(r"\S+\s*", text[start:]), first.split()
+    if not pieces or max(len(pieces), len(others)) > MAX_WORDS:
         return [(text, words(text) != words(first))]
-    matcher = SequenceMatcher(None, [*map(words, others)], [*map(words, pieces)], autojunk=False)
+    steps = Indel.opcodes([*map(words, others)], [*map(words, pieces)])
+    pieces[0] = text[:start] + pieces[0]
     return [
-        ("".join(pieces[start:end]), kind != "equal")
-        for kind, _, _, start, end in matcher.get_opcodes()
-        if start < end
+        ("".join(pieces[step.dest_start : step.dest_end]), step.tag != "equal")
+        for step in steps
+        if step.tag != "delete"
     ]
+
+
+def _with_few_marks(text: str) -> str:
+    """A text with at most so many combining marks in a row as any writing has."""
+    if text.isascii():
+        return text
+    runs = groupby(text, lambda each: unicodedata.combining(each) > 0)
+    return "".join("".join(islice(run, MAX_MARKS) if is_marks else run) for is_marks, run in runs)
 
 
 def _number(digits: str) -> str:
@@ -114,9 +126,7 @@ def _number(digits: str) -> str:
 def _is_alike(one: Words, other: Words) -> bool:
     if max(len(one), len(other)) > MAX_WORDS:
         return False
-    matcher = SequenceMatcher(None, one, other, autojunk=False)
-    bounds = (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)  # cheap ones first
-    return all(bound() >= NEAR for bound in bounds)
+    return Indel.normalized_similarity(one, other, score_cutoff=NEAR) >= NEAR
 
 
 def _deciding(said: Words) -> Words:

@@ -12,6 +12,7 @@ from typing import Any
 
 from bleach.sanitizer import Cleaner
 from mistune import HTMLRenderer
+from nbconvert.filters.highlight import Highlight2HTML
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbconvert.preprocessors import Preprocessor
 from nbformat import NotebookNode
@@ -36,11 +37,14 @@ STYLED = {
     "<table>": '<table class="table table-condensed" style="width: auto">',
 }
 MAX_CHARACTERS = 20_000  # of markdown without its pictures: its patterns take long on long texts
+# Patterns of markdown and of code look for the end of such a run from each of its characters.
+ENDLESS_BLANKS = re.compile(r"\s{200}")
 MAX_FORMULA_CHARACTERS = 200_000  # of MathML in a text; LaTeX beyond appears as it is
 FORBIDDEN_IN_NAMES = frozenset('<>"\\')
 IN_ADDRESSES = ("student_id", "assignment_id", "notebook_id")
 
 _render = BaseHandler.render
+_coloured = Highlight2HTML(pygments_lexer="python3")
 
 
 def markdown2html(source: str) -> str:
@@ -48,14 +52,24 @@ def markdown2html(source: str) -> str:
     pictures = dict(enumerate(PICTURE.findall(source)))
     numbers = iter(pictures)
     short = PICTURE.sub(lambda _: f"picture-inside-{next(numbers)}", source)
-    if len(short) > MAX_CHARACTERS:
+    if _is_endless(short):
         return _as_it_is(source)
     page = MarkdownWithMath(renderer=_Renderer()).render(short)
     cleaner = Cleaner(TAGS, ATTRIBUTES, filters=[_shown])
     sanitized = str(cleaner.clean(page))
     for tag, styled in STYLED.items():
         sanitized = sanitized.replace(tag, styled)
-    return STAND_IN.sub(lambda m: pictures.get(int(m[0].split("-")[-1]), m[0]), sanitized)
+    return STAND_IN.sub(lambda m: pictures.pop(int(m[0].split("-")[-1]), m[0]), sanitized)
+
+
+def highlight_code(source: str, language: str = "", metadata: Any = None) -> str:
+    """A cell's code as HTML, coloured as Python; long code appears as it is.
+
+    IPython's own magics have no colours: their patterns take the square of the length.
+    """
+    if _is_endless(source):
+        return _as_it_is(source)
+    return str(_coloured(source))
 
 
 class _Renderer(IPythonRenderer):
@@ -107,6 +121,10 @@ def _shown(source: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for token in source:
         if token.get("name") != "img" or (None, "src") in token["data"]:
             yield token
+
+
+def _is_endless(text: str) -> bool:
+    return len(text) > MAX_CHARACTERS or bool(ENDLESS_BLANKS.search(text))
 
 
 def _as_it_is(text: str) -> str:

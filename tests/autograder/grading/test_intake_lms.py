@@ -1,27 +1,35 @@
 """A platform's download becomes submissions; a problem with one of them stops no other."""
 
 import io
+import itertools
 import os
 import random
 import stat
+import struct
 import tarfile
 import zipfile
 from datetime import UTC, datetime
 from pathlib import Path
+from unittest.mock import MagicMock
 
+import nbformat
 import pytest
+from nbformat.v4 import new_markdown_cell
 
 from autograder.commands import CommandError
 from autograder.grading.intake import archives, find, folder, lms
-from autograder.grading.intake.lms import main, unpack
-from autograder.grading.intake.roster import roster
-from tests.autograder.grading.handed_in import OTHER, UNIT, text
+from autograder.grading.intake.archives import BadArchive
+from autograder.grading.intake.lms import Replacing, main, unpack
+from autograder.grading.intake.roster import by_their_names, roster
+from tests.autograder.grading.handed_in import FRESH, OTHER, UNIT, text
 
 NAME = f"{UNIT}.ipynb"
 NOTEBOOK = text().encode()
 LATER = NOTEBOOK.replace(b"def ", b"def  ")
 NOON = (2026, 1, 2, 12, 0, 0)
 EVENING = (2026, 1, 2, 18, 30, 0)
+NIGHT = (2026, 1, 2, 23, 0, 0)
+ODD_FIELD = struct.pack("<HH3s", 0xCAFE, 3, b"odd")
 CANVAS = "{}_123_456_" + NAME
 MOODLE = "{}_77_assignsubmission_file_/" + NAME
 
@@ -31,12 +39,18 @@ def submitted(tmp_path):
     return tmp_path / "submitted"
 
 
-def zipped(files, when=NOON, compression=zipfile.ZIP_DEFLATED):
-    """A zip of files by their names; a name may come with the mode of what it is."""
+def zipped(files, when=NOON, compression=zipfile.ZIP_DEFLATED, utc=None):
+    """A zip of files by their names; a name may come with the mode of what it is.
+
+    Their time is one for all, or a list; `utc` is what stands beside it, a number of seconds.
+    """
     made = io.BytesIO()
+    times = itertools.cycle(when if isinstance(when, list) else [when])
     with zipfile.ZipFile(made, "w", compression) as archive:
-        for name, content in files:
-            info = zipfile.ZipInfo(name if isinstance(name, str) else name[0], when)
+        for (name, content), time in zip(files, times, strict=False):
+            info = zipfile.ZipInfo(name if isinstance(name, str) else name[0], time)
+            if utc is not None:
+                info.extra = ODD_FIELD + struct.pack("<HHBi", 0x5455, 5, 1, utc)
             info.compress_type = compression
             if not isinstance(name, str):
                 info.external_attr = name[1] << 16
@@ -60,10 +74,10 @@ def by_name(who):
     return None if who.isdecimal() else who
 
 
-def collect(submitted, files, students=by_name, when=NOON):
+def collect(submitted, files, students=by_name, when=NOON, replacing=None):
     archive = submitted.parent / "download.zip"
     archive.write_bytes(files if isinstance(files, bytes) else zipped(files.items(), when))
-    return unpack(archive, submitted, UNIT, students)
+    return unpack(archive, submitted, UNIT, students, replacing)
 
 
 def lies_at(submitted, student, raw=NOTEBOOK, stamp="2026-01-02 12:00:00.000000 UTC"):
@@ -87,7 +101,6 @@ def nothing_outside(submitted, *students):
     ("name", "student"),
     [
         (f"lovelaceada_123_456_{NAME}", "lovelaceada"),
-        (f"lovelaceada_LATE_123_456_{NAME}", "lovelaceada"),
         (f"lovelaceada_123_456_{UNIT}-1.ipynb", "lovelaceada"),
         (f"de_la_cruz_1_2_{NAME}", "de_la_cruz"),
         (f"Ada Lovelace_77_assignsubmission_file_/{NAME}", "Ada Lovelace"),
@@ -101,6 +114,13 @@ def test_whose_file_it_is_stands_in_its_name(submitted, name, student):
     assert (collected.students, collected.refused, collected.remarks) == ((student,), (), ())
     assert lies_at(submitted, student) == [NAME, "timestamp.txt"]
     assert find(submitted / student / UNIT, UNIT).raw == NOTEBOOK
+
+
+def test_late_is_told(submitted):
+    name = f"lovelaceada_LATE_123_456_{NAME}"
+    collected = collect(submitted, {name: NOTEBOOK, CANVAS.format("bob"): NOTEBOOK})
+    assert collected.remarks == ("lovelaceada: LATE, says the platform.",)
+    assert collected.students == ("bob", "lovelaceada")
 
 
 @pytest.mark.parametrize("name", ["victim_1_2_x.ipynb", "victim_1_assignsubmission_file_x.ipynb"])
@@ -154,10 +174,88 @@ def test_time_inside_of_a_students_archive_does_not_count(submitted):
 def test_time_that_is_none_is_told(submitted):
     raw = zipped([(CANVAS.format("ada"), NOTEBOOK)], when=(2026, 0, 0, 12, 0, 0))
     collected = collect(submitted, raw)
-    assert "The time in the download is none" in collected.remarks[0]
-    stamp = (submitted / "ada" / UNIT / "timestamp.txt").read_text()
-    written = datetime.strptime(stamp, "%Y-%m-%d %H:%M:%S.%f UTC").replace(tzinfo=UTC)
-    assert abs((datetime.now(UTC) - written).total_seconds()) < 600
+    assert collected.remarks == (
+        "ada: The time in the download is none, so when it came is unknown.",
+    )
+    assert not (submitted / "ada" / UNIT / "timestamp.txt").exists()
+    assert collect(submitted, raw).unchanged == ("ada",)
+
+
+def test_time_in_utc_comes_before_the_local_one(submitted):
+    when = datetime(2026, 1, 2, 9, 30, 1, tzinfo=UTC)
+    raw = zipped([(CANVAS.format("ada"), NOTEBOOK)], NOON, utc=int(when.timestamp()))
+    assert collect(submitted, raw).about_times == ""
+    lies_at(submitted, "ada", NOTEBOOK, "2026-01-02 09:30:01.000000 UTC")
+
+
+def test_zone_that_is_unknown_is_told(submitted):
+    collected = collect(submitted, {CANVAS.format("ada"): NOTEBOOK})
+    assert collected.about_times == "The times of this zip name no time zone: they count as UTC."
+
+
+@pytest.mark.parametrize("extra", [b"UT", struct.pack("<HH", 0x5455, 0), ODD_FIELD * 5000])
+def test_extra_fields_that_say_nothing_are_passed_over(submitted, extra):
+    raw = zipped([(CANVAS.format("ada"), NOTEBOOK)], utc=0)
+    field = ODD_FIELD + struct.pack("<HHBi", 0x5455, 5, 1, 0)
+    assert archives._unix_time(field) == 0
+    assert archives._unix_time(extra) is None
+    assert archives._unix_time(struct.pack("<HHBi", 0x5455, 5, 0, 7)) is None
+    assert collect(submitted, raw).students == ("ada",)
+    lies_at(submitted, "ada", NOTEBOOK, "1970-01-01 00:00:00.000000 UTC")
+
+
+@pytest.mark.parametrize("utc", [None, 1_767_355_200])
+@pytest.mark.parametrize("form", [CANVAS, MOODLE])
+def test_one_time_for_all_is_that_of_the_download(submitted, form, utc):
+    files = {form.format(name): NOTEBOOK for name in ("ada", "bob")}
+    collected = collect(submitted, zipped(files.items(), utc=utc))
+    assert collected.students == ("ada", "bob")
+    assert "When each was handed in is unknown" in collected.about_times
+    for student in collected.students:
+        folder = submitted / student / UNIT
+        assert sorted(each.name for each in folder.iterdir()) == [NAME, "downloaded.txt"]
+    assert collect(submitted, files).unchanged == ("ada", "bob")
+    later = {name: LATER for name in files}
+    assert collect(submitted, later, when=EVENING).students == ("ada", "bob")
+    assert len(collect(submitted, files, when=NIGHT).students) == 2
+    assert "is not newer" in collect(submitted, later, when=EVENING).refused[0]
+    collect(submitted, later, when=[(2026, 1, 3, 1, 0, 0), (2026, 1, 3, 9, 0, 0)])
+    stamp = "2026-01-03 01:00:00.000000 UTC"
+    assert lies_at(submitted, "ada", LATER, stamp) == [NAME, "before", "timestamp.txt"]
+
+
+def test_canvas_takes_minutes_to_make_a_download(submitted):
+    files = {CANVAS.format(name): NOTEBOOK for name in ("ada", "bob")}
+    times = [NOON, (2026, 1, 2, 12, 4, 0)]
+    assert "unknown" in collect(submitted, files, when=times).about_times
+    files = {MOODLE.format(name): NOTEBOOK for name in ("ada", "bob")}
+    assert "unknown" not in collect(submitted, files, when=times).about_times
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        ([f"anon_Ab1xZ_4567_{NAME}", f"LATE_anon_Ab1xZ_4568_{NAME}"], "'anon_Ab1xZ'"),
+        ([f"Participant_{n}_assignsubmission_file_/{NAME}" for n in (1, 1)], "'Participant 1'"),
+    ],
+)
+def test_anonymous_files_are_listed_and_are_nobodys(submitted, names, shown):
+    files = dict.fromkeys(names, NOTEBOOK) | {MOODLE.format("bob"): NOTEBOOK}
+    students = {"bob": "bob", "anon": "x", "Participant": "x"}.get
+    collected = collect(submitted, files, students)
+    assert collected.students == ("bob",)
+    assert collected.refused == (
+        f"Not collected, since the platform hides whose they are: {shown}. Let it show names, "
+        "and download again.",
+    )
+    nothing_outside(submitted, "bob")
+
+
+def test_moodles_number_is_a_students_where_the_list_has_it(submitted):
+    name = f"Participant_12_assignsubmission_file_/{NAME}"
+    assert collect(submitted, {name: NOTEBOOK}, {"Participant 12": "al1"}.get).students == ("al1",)
+    assert by_their_names("Participant 12") is None
+    assert by_their_names("Participant Smith") == "Participant Smith"
 
 
 # Nobody's and everybody's
@@ -305,9 +403,9 @@ def test_names_in_a_students_archive_lead_nowhere(submitted):
 
 def test_bombs_do_not_go_off(submitted, monkeypatch):
     """Limits and bombs a fifteenth as large as those of a course are made in seconds."""
-    assert archives.MAX_INFLATED == 4 * folder.MAX_BYTES == 480 * 2**20
+    assert lms.PERSON_BYTES == 2 * folder.MAX_BYTES == 240 * 2**20
     monkeypatch.setattr(folder, "MAX_BYTES", 8 * 2**20)
-    monkeypatch.setattr(archives, "MAX_INFLATED", 32 * 2**20)
+    monkeypatch.setattr(lms, "PERSON_BYTES", 16 * 2**20)
     zeros = bytes(folder.MAX_BYTES + 1)
     files = {
         CANVAS.format("big"): zeros,
@@ -322,7 +420,7 @@ def test_bombs_do_not_go_off(submitted, monkeypatch):
         "at most 8 are taken",
         "packed more than 200 times",
         "at most 8",
-        "beyond 32 MiB",
+        "of one person 16 MiB are taken in all",
     ]
     for line, reason in zip(collected.refused, reasons, strict=True):
         assert reason in line
@@ -338,12 +436,45 @@ def test_size_that_is_a_lie_is_found_out(submitted):
     assert "damaged" in collected.refused[0]
 
 
-def test_all_together_may_not_be_too_much(submitted, monkeypatch):
-    monkeypatch.setattr(lms, "MAX_TOTAL_BYTES", 2 * len(NOTEBOOK))
-    files = {CANVAS.format(name): NOTEBOOK for name in "abcde"}
+def test_what_one_person_uses_up_is_missing_to_nobody_else(submitted, monkeypatch):
+    monkeypatch.setattr(lms, "PERSON_BYTES", 3 * len(NOTEBOOK))
+    greedy = {f"eve_1_{n}_{n}.ipynb": NOTEBOOK for n in range(5)}
+    packed = {f"mallory_2_{n}_{n}.tar.gz": tarred([(NAME, NOTEBOOK)]) for n in range(5)}
+    files = greedy | packed | {CANVAS.format(name): NOTEBOOK for name in ("a", "z")}
     collected = collect(submitted, files)
-    assert collected.students == ("a", "b", "c")
-    assert "the download holds too much in all" in collected.refused[0]
+    assert collected.students == ("a", "eve", "mallory", "z")
+    said = [line for line in collected.remarks if "of one person 0 MiB are taken" in line]
+    assert [line.split("'")[:2] for line in said] == [
+        ["eve: ", "3.ipynb"],
+        ["eve: ", "4.ipynb"],
+        *[["mallory: ", f"{n}.tar.gz"] for n in (1, 2, 3, 4)],
+    ]
+
+
+def test_archives_that_grow_too_much_are_unpacked_once(submitted):
+    bomb, budget = tarred([("x", bytes(10**6))], "w:bz2"), archives.Budget(10**5)
+    with pytest.raises(BadArchive, match="of one person 0 MiB"):
+        archives.inside(bomb, budget)
+    assert budget.left == 0
+    sizes_that_go_backwards = -512
+    budget.spend(sizes_that_go_backwards)
+    assert budget.left == 0
+
+
+def test_names_without_an_end_are_refused(submitted):
+    """Those of a tar may be as long as the tar."""
+    files = {
+        "eve_1_2_work.tgz": tarred([("(1)" * 500_000 + ".ipynb", NOTEBOOK)]),
+        CANVAS.format("bob"): NOTEBOOK,
+    }
+    collected = collect(submitted, files)
+    assert collected.students == ("bob",)
+
+
+def test_tables_of_contents_without_an_end_are_not_read(submitted, monkeypatch):
+    monkeypatch.setattr(zipfile, "ZipInfo", None)  # the reader makes one of each entry
+    with pytest.raises(BadArchive, match="more than 20,000 files"):
+        archives.inside(b"PK" + archives.ENTRY * 20_001, archives.Budget(100))
 
 
 def test_too_many_files_are_not_counted_out(submitted, monkeypatch):
@@ -351,7 +482,8 @@ def test_too_many_files_are_not_counted_out(submitted, monkeypatch):
     crowd = [(f"{number}.ipynb", b"{}") for number in range(50)]
     for pack in (zipped, tarred):
         files = {"eve_1_2_work.zip": pack(crowd), CANVAS.format("bob"): NOTEBOOK}
-        assert "more than 10 files" in collect(submitted, files).refused[0]
+        collected = collect(submitted, files, when=[EVENING, NOON])
+        assert "more than 10 files" in collected.refused[0]
     lies_at(submitted, "bob")
 
 
@@ -430,8 +562,53 @@ def test_earlier_notebook_takes_no_place(submitted):
     collect(submitted, {CANVAS.format("ada"): LATER}, when=EVENING)
     for when in (NOON, EVENING):
         collected = collect(submitted, {CANVAS.format("ada"): NOTEBOOK}, when=when)
-        assert "of 2026-01-02 18:30 UTC, not older" in collected.refused[0]
+        assert collected.refused == (
+            "ada: not collected, since the file in the download is not newer than the one that "
+            "lies there, of 2026-01-02 18:30 UTC; ARGS=--replace takes it.",
+        )
     lies_at(submitted, "ada", LATER, "2026-01-02 18:30:00.000000 UTC")
+    asked = []
+    replacing = Replacing(lambda question: not asked.append(question))
+    collect(submitted, {CANVAS.format("ada"): NOTEBOOK}, replacing=replacing)
+    assert asked == [
+        "ada: the file in the download is not newer than the one that lies there, of "
+        "2026-01-02 18:30 UTC."
+    ]
+    lies_at(submitted, "ada")
+
+
+BLANK = nbformat.writes(FRESH).encode()
+RUN = BLANK.replace(b'"outputs": []', b'"outputs": [], "x": 1')
+
+
+def with_a_cell(raw):
+    notebook = nbformat.reads(raw.decode(), 4)
+    notebook.cells.append(new_markdown_cell("My answer stands here."))
+    return nbformat.writes(notebook).encode()
+
+
+@pytest.mark.parametrize("there", [NOTEBOOK, with_a_cell(BLANK)])
+@pytest.mark.parametrize("blank", [BLANK, RUN, b"{}", b"", BLANK.replace(b"\n", b"\r\n")])
+def test_blank_notebook_replaces_no_work_unless_a_person_says_so(submitted, there, blank):
+    releases = (nbformat.writes(FRESH),)
+    collect(submitted, {CANVAS.format("ada"): there})
+    again = {CANVAS.format("ada"): blank}
+    collected = collect(submitted, again, when=EVENING, replacing=Replacing(releases=releases))
+    assert collected.students == ()
+    assert "has no written answer" in collected.refused[0]
+    lies_at(submitted, "ada", there)
+    replacing = Replacing(lambda question: "no written answer" in question, releases)
+    collect(submitted, again, when=EVENING, replacing=replacing)
+    lies_at(submitted, "ada", blank, "2026-01-02 18:30:00.000000 UTC")
+    early = collect(submitted, {CANVAS.format("ada"): there}, replacing=Replacing((), releases))
+    assert early.students == ("ada",), "nothing lies there that could be lost"
+
+
+def test_work_replaces_work_in_silence(submitted):
+    replacing = Replacing(releases=(nbformat.writes(FRESH),))
+    collect(submitted, {CANVAS.format("ada"): NOTEBOOK}, replacing=replacing)
+    collected = collect(submitted, {CANVAS.format("ada"): LATER}, when=EVENING, replacing=replacing)
+    assert (collected.students, collected.refused) == (("ada",), ())
 
 
 @pytest.mark.parametrize("stamp", [None, "the day before yesterday", "\udcff"])
@@ -443,7 +620,9 @@ def test_notebook_without_a_time_is_kept_beside(submitted, stamp):
     (folder / "before" / f"{UNIT}-undated.ipynb").write_bytes(b"older still")
     if stamp:
         (folder / "timestamp.txt").write_bytes(os.fsencode(stamp))
-    collect(submitted, {CANVAS.format("ada"): NOTEBOOK})
+    files = {CANVAS.format("ada"): NOTEBOOK}
+    assert "may be older" in collect(submitted, files).refused[0]
+    collect(submitted, files, replacing=Replacing(lambda question: True))
     lies_at(submitted, "ada")
     assert (folder / "before" / f"{UNIT}-undated.ipynb").read_bytes() == b"older still"
     assert (folder / "before" / f"{UNIT}-undated-2.ipynb").read_bytes() == LATER
@@ -462,10 +641,10 @@ def test_full_disk_loses_nothing_and_stops_nobody(submitted, monkeypatch, last):
     files = {CANVAS.format("ada"): LATER, CANVAS.format("bob"): NOTEBOOK}
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", full)
-        collected = collect(submitted, files, when=EVENING)
+        collected = collect(submitted, files, when=[EVENING, NOON])
     assert collected.refused == ("ada: not collected: No space left on device.",)
     assert collected.students == ("bob",)
-    again = collect(submitted, files, when=EVENING)
+    again = collect(submitted, files, when=[EVENING, NOON])
     assert (again.students, again.unchanged) == (("ada",), ("bob",))
     lies_at(submitted, "ada", LATER, "2026-01-02 18:30:00.000000 UTC")
     (kept,) = (submitted / "ada" / UNIT / "before").iterdir()
@@ -484,7 +663,7 @@ def test_what_lies_in_the_way_is_not_followed(submitted, tmp_path):
         (folder / name).symlink_to(elsewhere / name)
     (submitted / "zoe").write_text("a file")
     files = {CANVAS.format(name): NOTEBOOK for name in ("ada", "bob", "eve", "zoe")}
-    collected = collect(submitted, files)
+    collected = collect(submitted, files, when=[EVENING, EVENING, NOON, EVENING])
     assert [line.split(":")[0] for line in collected.refused] == ["ada", "bob", "zoe"]
     assert collected.students == ("eve",)
     lies_at(submitted, "eve")
@@ -509,6 +688,15 @@ def test_students_are_known_by_number_and_name(tmp_path):
         assert students(who) is None, who
 
 
+def test_blanks_after_commas_are_no_part_of_a_name(tmp_path):
+    file = tmp_path / "students.csv"
+    rows = 'al1, "Ada",  Lovelace , a@x, 123\nzo2 , Zoe, O Neil, , Participant 12\n, , , ,\n'
+    file.write_text(LIST.replace(",", ", ") + rows)
+    students = roster(file)
+    assert [students(who) for who in ("123", "lovelaceada", "al1")] == ["al1"] * 3
+    assert [students(who) for who in ("Zoe ONeil", "Participant 12", "zo2")] == ["zo2"] * 3
+
+
 @pytest.mark.parametrize("raw", [b"name\nada\n", b"id\n\xff\n", b"first_name,id\nada\n"])
 def test_list_that_is_none_is_one_sentence(tmp_path, raw):
     file = tmp_path / "students.csv"
@@ -527,16 +715,45 @@ def course(tmp_path):
 def test_command_tells_problems_and_a_summary(course, capsys):
     archive = course / "download.zip"
     files = {f"lovelaceada_123_4_{NAME}": NOTEBOOK, f"smitheve_9_4_{NAME}": NOTEBOOK}
-    archive.write_bytes(zipped(files.items()))
+    archive.write_bytes(zipped(files.items(), [NOON, EVENING]))
     assert main(["0", str(archive)], course) == 1
     assert capsys.readouterr().out.splitlines() == [
         "'smitheve': not collected, no student is known by this name.",
+        "The times of this zip name no time zone: they count as UTC.",
         "1 collected, 0 lay there already, 1 refused.",
     ]
     lies_at(course / "submitted", "al1")
     archive.write_bytes(zipped([(f"lovelaceada_123_4_{NAME}", NOTEBOOK)]))
     assert main(["00", str(archive)], course) == 0
-    assert capsys.readouterr().out == "0 collected, 1 lay there already, 0 refused.\n"
+    assert capsys.readouterr().out.splitlines() == [
+        "The times of this zip name no time zone: they count as UTC.",
+        "0 collected, 1 lay there already, 0 refused.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "typed", "is_taken"),
+    [
+        ([], None, False),
+        (["--replace"], None, True),
+        (["--keep"], "y", False),
+        ([], "y", True),
+        ([], "", False),
+        ([], EOFError, False),
+    ],
+)
+def test_person_or_option_decides_on_a_blank_notebook(
+    course, monkeypatch, options, typed, is_taken
+):
+    (course / "notebooks" / UNIT / NAME).write_bytes(BLANK)
+    monkeypatch.setattr("sys.stdin", MagicMock(isatty=lambda: typed is not None))
+    monkeypatch.setattr("builtins.input", MagicMock(side_effect=[typed]))
+    for raw, when in ((NOTEBOOK, NOON), (BLANK, EVENING)):
+        name = f"lovelaceada_123_4_{NAME}"
+        (course / "download.zip").write_bytes(zipped([(name, raw)], when))
+        main(["00", str(course / "download.zip"), *options], course)
+    lies = (course / "submitted" / "al1" / UNIT / NAME).read_bytes()
+    assert lies == (BLANK if is_taken else NOTEBOOK)
 
 
 def test_command_without_a_list_takes_the_names_as_ids(course, capsys):

@@ -11,7 +11,12 @@ from jupyterlab.labapp import LabApp
 from autograder.grading.errors import GradingError
 from autograder.grading.gradebook.gradebook_writer import GradebookWriter
 from autograder.grading.manual_grading import __main__ as command
-from autograder.grading.manual_grading.answers import Answers, cards_of, saved_comments
+from autograder.grading.manual_grading.answers import (
+    MAX_SHOWN,
+    Answers,
+    cards_of,
+    saved_comments,
+)
 from autograder.grading.manual_grading.marks import ChangedMeanwhileError, Mark
 from autograder.grading.report.tables import text_table
 from autograder.grading.run.run import configuration
@@ -143,6 +148,17 @@ def test_points_in_place_of_a_check_are_nbgraders(answers):
     answers.change(UNIT, item, [request(seen, replace(GIVEN, score=1.0))])
     marked = next(e for e in answers.to_read(UNIT, item) if e.number == seen.number)
     assert (marked.points, marked.graded.mark.comment) == (1.0, GIVEN.comment)
+
+
+@pytest.mark.parametrize("odd", ["\n", " ", "<", "a\u0301\u0316", "a b "])
+def test_endless_answers_take_a_bounded_part_of_a_page(answers, odd):
+    ada = by_student(answers)["ada"]
+    endless = [replace(ada, text=odd * 50_000 + str(n)) for n in range(5)]
+    assert len({each.version for each in endless}) == 5
+    pieces = [piece for card in cards_of([ada, *endless]) for _, piece in card.in_pieces]
+    for shown in map("".join, ([text for text, _ in each] for each in pieces)):
+        assert len(shown) <= MAX_SHOWN + 100
+        assert shown == ada.text or "more characters are left out here" in shown
 
 
 @pytest.mark.parametrize("entry", [None, {}, {"id": "nobody"}, "x"])

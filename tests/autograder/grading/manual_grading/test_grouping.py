@@ -98,6 +98,18 @@ def test_what_differs_is_told_and_nothing_is_left_out():
     assert differences(first.upper(), first) == [(first.upper(), False)]
 
 
+def test_what_differs_in_blanks_alone_is_shown_whole():
+    for text in ("", " \n ", "\n\nIt is full."):
+        pieces = differences(text, "It is full.")
+        assert "".join(piece for piece, _ in pieces) == text
+    assert not any(differs for _, differs in pieces)
+
+
+def test_marks_beyond_those_of_any_writing_do_not_count():
+    marks = "\u0316\u0301"
+    assert words("é " + "e" + marks * 40) == words("é " + "e" + marks * 50)
+
+
 def test_endless_texts_are_apart_unless_they_are_equal():
     long = "word " * 200_000
     assert groups_of([long, long.upper(), long + "more"]) == [[0, 1], [2]]

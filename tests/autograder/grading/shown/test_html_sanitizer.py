@@ -1,5 +1,6 @@
 """Markdown and names on nbgrader's pages; `tests/browser` looks at the pages themselves."""
 
+import html
 import re
 import string
 import time
@@ -11,7 +12,7 @@ from nbconvert.exporters import HTMLExporter
 from traitlets.config.loader import PyFileConfigLoader
 
 from autograder.grading.shown import mathml
-from autograder.grading.shown.html_sanitizer import MAX_CHARACTERS, markdown2html
+from autograder.grading.shown.html_sanitizer import MAX_CHARACTERS, highlight_code, markdown2html
 from tests.notebooks.filling import ROOT, UNITS, released, solved
 
 
@@ -53,6 +54,19 @@ def test_a_card_is_text_without_its_frame():
     assert "<h3>Bytes of <math" in shown
     assert "<li>one</li>" in shown
     assert shown.count("</div>") == 1
+
+
+def test_a_picture_is_put_in_once_however_often_its_stand_in_is_named():
+    picture = f"data:image/png;base64,{'A' * 100_000}"
+    page = markdown2html(f"![a]({picture})\n" + "![b](picture-inside-0) " * 500)
+    assert page.count(picture) == 1
+
+
+def test_code_is_coloured_as_python_and_endless_code_is_shown_as_it_is():
+    page = highlight_code("%time\nreturn x < 1", metadata={})
+    assert '<span class="k">return</span>' in page and "&lt;" in page
+    for endless in ("x" * 20_001, "<" + " " * 200):
+        assert highlight_code(endless) == f"<pre>{html.escape(endless)}</pre>"
 
 
 def test_pictures_inside_the_text_are_shown_however_long():
