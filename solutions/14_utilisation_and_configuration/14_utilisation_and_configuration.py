@@ -49,6 +49,7 @@ from IPython.display import display
 
 from autograder import answer, check, compare, plan, predict, progress, report
 from course_utils.configs import Costs, Machine, ModelConfig, Plan, machine_of, preset
+from course_utils.configs.shop import Shop, SweptRun
 from course_utils.formulas.calibration import calibrate, predicted_seconds
 from course_utils.formulas.step_parts import token_forward_flops
 from course_utils.formulas.step_parts import token_work as work_of_token
@@ -739,6 +740,81 @@ rates_over_devices([run for run in many if run.model in big])
 
 # %% [markdown]
 # Even 1b keeps 87 %: most messages run beside the work. What counts is how much of them is exposed.
+
+# %% [markdown]
+# ### A budget of measurements
+#
+# Constants go with devices *and* software, so a new cluster has its own. How many GPU-hours does it take to find them?
+
+# %% Buy, then predict [markdown] exercise="u14-budget" points=4 minutes=18 difficulty=4 importance=4 extra=true
+# **Write** `predict_runs`: seconds of a step of each run in `asked`, on a cluster whose `gpu`, `launch` and `turn` nobody has published:
+#
+# $$(m + p - 1) \cdot \max(\text{gpu} \cdot \text{work},\ (\text{launch} + \text{turn} \cdot t\,[\text{stages on several nodes}]) \cdot L)$$
+#
+# - A run has `nodes`, `tensor` ($t$), `stages` ($p$), `num_micro_batches` ($m$), `num_layers` ($L$, of the fullest stage), `work_seconds` and `price`.
+# - `shop.offers` are for sale: `shop.buy(run)` returns the measured seconds of a step. With more than the GPU-hours in `shop.left` it raises an error.
+# - A price pays devices for two minutes of start and 20 steps, as predicted for the Playbook.
+# - Runs that are asked for have a size, or a number of nodes, that is not on offer.
+#
+# Half of the points: a median error of at most 25 %. The other half: 15 % in *each kind*, paced by the GPU, by the CPU, or by the CPU with stages on several nodes.
+#
+# *By hand:* three runs of 10 layers. Eight passes of 0.1 s of work take 1.6 s → `gpu` **2**. With 0.01 s they take 0.8 → `launch` **10 ms**. On two nodes with $t$ = 4, 1.6 → `turn` **2.5 ms**.
+
+
+# %% solution="u14-budget"
+def predict_runs(shop: Shop, asked: list[SweptRun]) -> list[float]:
+    """Seconds of a step of each run, from those that are bought."""
+
+    ### BEGIN SOLUTION
+    def is_wide(run: SweptRun) -> bool:
+        return run.stages > 1 and run.nodes > 1
+
+    def passes(run: SweptRun) -> int:
+        return run.num_micro_batches + run.stages - 1
+
+    def layer_work(run: SweptRun) -> float:
+        return run.work_seconds / run.num_layers
+
+    few = len(shop.offers) // 8 or 1
+    wide = [run for run in shop.offers if is_wide(run)]
+    others = sorted((run for run in shop.offers if not is_wide(run)), key=layer_work)
+    telling = {
+        "turn": sorted(wide, key=lambda run: layer_work(run) / run.tensor)[:few],
+        "launch": others[:few],
+        "gpu": others[-few:],
+    }
+    bought = {kind: {} for kind in telling}
+    by_price = [sorted(own, key=lambda run: run.price) for own in telling.values()]
+    for chosen in zip(*by_price, strict=False):
+        for kind, run in zip(telling, chosen, strict=True):
+            if run.price <= shop.left:
+                bought[kind][run] = shop.buy(run) / passes(run)
+
+    gpu = np.median([each / run.work_seconds for run, each in bought["gpu"].items()])
+    launch = np.median([each / run.num_layers for run, each in bought["launch"].items()])
+    turns = [(each / run.num_layers - launch) / run.tensor for run, each in bought["turn"].items()]
+
+    def seconds(run: SweptRun) -> float:
+        of_layer = launch + np.median(turns) * run.tensor * is_wide(run)
+        return passes(run) * max(gpu * run.work_seconds, of_layer * run.num_layers)
+
+    return [float(seconds(run)) for run in asked]
+    ### END SOLUTION
+
+
+# %%
+rows = (
+    ("much work", 1, 1, 1, 8, 10, 0.1, 0.5, 1.6),
+    ("little work", 1, 1, 1, 8, 10, 0.01, 0.5, 0.8),
+    ("two nodes", 2, 4, 2, 7, 10, 0.01, 1.0, 1.6),
+)
+by_hand = {SweptRun(*row): seconds for *row, seconds in rows}
+other = SweptRun("other", 2, 8, 2, 15, 20, 0.1)
+try_it(predict_runs, Shop(by_hand, budget=2.0), [other])
+
+# %% check="u14-budget"
+# Against rows of the sweep that nobody sells, moved to clusters with other GPUs, links and CPUs.
+
 
 # %% [markdown]
 # ### Who ran out of memory?
