@@ -12,12 +12,14 @@ A micro-batch takes the longer of the GPU's work and the CPU's launches, and a s
     (1.6, 'gpu')
 """
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from itertools import filterfalse
 from statistics import median
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from course_utils.configs import machine_of
 from course_utils.configs.shop import Shop, SweptRun
@@ -142,20 +144,31 @@ def one_factor(bought: Mapping[SweptRun, float]) -> Constants:
     return Constants(*(factor * each for each in PUBLISHED))
 
 
-def one_rate(bought: Mapping[SweptRun, float], asked: Sequence[SweptRun]) -> list[float]:
-    """Seconds at the median FLOP/s of a device."""
+def at_random(shop: Shop, asked: Sequence[SweptRun]) -> list[float]:
+    """Seconds by the same model, fitted to runs that are bought as they come.
+
+    They are shuffled by the GPU-hours that are left, so that the same shop sells the same.
+    """
+    runs = random.Random(shop.left).sample(shop.offers, len(shop.offers))
+    constants = fitted(buy_in_order(shop, runs))
+    return [seconds_of(run, constants) for run in asked]
+
+
+def one_rate(shop: Shop, asked: Sequence[SweptRun]) -> list[float]:
+    """Seconds at the median FLOP/s of a device, of the cheapest runs."""
+    bought = _cheapest(shop)
     rate = median(flops_per_second(run, seconds) for run, seconds in bought.items())
     return [run.step_flops / (NODE * run.nodes) / rate for run in asked]
 
 
-def nearest_rates(bought: Mapping[SweptRun, float], asked: Sequence[SweptRun]) -> list[float]:
-    """Seconds at the FLOP/s of the nearest run, by the logarithms of what is known of both."""
-    found = []
-    for run in asked:
-        near = min(bought, key=lambda other: _distance(run, other))
-        rate = flops_per_second(near, bought[near])
-        found.append(run.step_flops / (NODE * run.nodes) / rate)
-    return found
+def nearest_rates(shop: Shop, asked: Sequence[SweptRun]) -> list[float]:
+    """Seconds at the FLOP/s of the nearest of the cheapest runs, by the logarithms of sizes."""
+    bought = _cheapest(shop)
+    rates = np.array([flops_per_second(run, seconds) for run, seconds in bought.items()])
+    distances = ((_places(asked)[:, None] - _places(list(bought))) ** 2).sum(axis=2)
+    flops = np.array([run.step_flops / (NODE * run.nodes) for run in asked])
+    seconds: list[float] = (flops / rates[distances.argmin(axis=1)]).tolist()
+    return seconds
 
 
 def flops_per_second(run: SweptRun, seconds: float) -> float:
@@ -163,7 +176,11 @@ def flops_per_second(run: SweptRun, seconds: float) -> float:
     return run.step_flops / (NODE * run.nodes) / seconds
 
 
-def _distance(one: SweptRun, other: SweptRun) -> float:
+def _cheapest(shop: Shop) -> dict[SweptRun, float]:
+    return buy_in_order(shop, sorted(shop.offers, key=lambda run: run.price))
+
+
+def _places(runs: Sequence[SweptRun]) -> NDArray[np.float64]:
+    """Logarithms of what is known of each run."""
     names = ("nodes", "tensor", "stages", "num_micro_batches", "num_layers", "work_seconds")
-    logs = [np.log([float(getattr(run, name)) for name in names]) for run in (one, other)]
-    return float(((logs[0] - logs[1]) ** 2).sum())
+    return np.log([[float(getattr(run, name)) for name in names] for run in runs])

@@ -12,12 +12,17 @@ and links, the launches and the turns of that cluster; what the model misses of 
 """
 
 import functools
+import math
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
 
-from course_utils.configs.shop import CENTS, SweptRun
-from course_utils.formulas.bought_runs import PUBLISHED, Constants
+from course_utils.configs.shop import CENTS, Shop, SweptRun
+from course_utils.formulas.bought_runs import PUBLISHED, Constants, Predictor, pace_by
 from course_utils.formulas.cluster_step import NANOTRON, StepWork, pace_of, stacked, step_work
 from course_utils.formulas.rates import NODE
 from course_utils.planner.predicted import Prediction, predictions
@@ -27,6 +32,8 @@ from course_utils.planner.truth.measured import STEP_SEQUENCES, step_of
 
 MOST_NODES, LARGEST = 4, "80.0"
 SLEEPS, MOST_OFF = 0.1, 0.15  # seconds of a micro-batch; a share of the step
+DEAREST, NUM_OFFERS = 4, 34  # GPU-hours of a run on offer; runs
+FACTORS, ALIKE = (0.5, 2.0), 1.2  # of each constant: never within so much of the published one
 START_SECONDS, NUM_STEPS = 120, 20  # that a measurement pays for
 PACE = pace_of(H100)
 
@@ -93,4 +100,60 @@ def seconds_on(cluster: Constants) -> list[float]:
     return [float(f"{each:.4g}") for each in cluster.gpu * work.seconds(pace) * missed]
 
 
-__all__ = ["PUBLISHED", "seconds_on", "sizes", "sweep"]
+@dataclass(frozen=True)
+class Sale:
+    """Runs that are sold on a cluster, and runs of a size that is not.
+
+    Attributes:
+        offers: Seconds of a step of each run on offer.
+        asked: Seconds of a step of each run of the other size.
+        cluster: Its constants.
+    """
+
+    offers: Mapping[SweptRun, float]
+    asked: Mapping[SweptRun, float]
+    cluster: Constants
+
+    def percent(self, predict: Predictor, budget: float) -> float:
+        """Error in the kind that is furthest off, each by its median, of what a budget buys.
+
+        Not a number where so little can be bought that `predict` raises a `ValueError`.
+        """
+        try:
+            predicted = predict(Shop(self.offers, budget), list(self.asked))
+        except ValueError:
+            return math.nan
+        errors: dict[str, list[float]] = {}
+        for said, (run, seconds) in zip(predicted, self.asked.items(), strict=True):
+            errors.setdefault(pace_by(run, self.cluster), []).append(abs(said / seconds - 1))
+        return 100 * max(map(median, errors.values()))
+
+
+def sale(draw: int, held: str = "8.86", cluster: Constants | None = None) -> Sale:
+    """Some runs of other sizes on offer, and all of one asked.
+
+    Args:
+        draw: Which ones, and on which cluster; the same number gives the same.
+        held: The size that is asked for, as the Playbook names it.
+        cluster: Where they are measured, if it is not drawn.
+    """
+    rng = random.Random(draw)
+    own = cluster or some_cluster(rng)
+    seconds = dict(zip(sweep(), seconds_on(own), strict=True))
+    size_of = dict(zip(sweep(), sizes(), strict=True))
+    others = [run for run in sweep() if size_of[run] != held and run.price <= DEAREST]
+    offers = rng.sample(others, NUM_OFFERS)
+    asked = [run for run in sweep() if size_of[run] == held]
+    return Sale({run: seconds[run] for run in offers}, {run: seconds[run] for run in asked}, own)
+
+
+def some_cluster(rng: random.Random) -> Constants:
+    """Constants of a cluster that nobody has published, none of them near the Playbook's."""
+    return Constants(*(_factor(rng) * each for each in PUBLISHED))
+
+
+def _factor(rng: random.Random) -> float:
+    while True:
+        factor = math.exp(rng.uniform(*map(math.log, FACTORS)))
+        if max(factor, 1 / factor) >= ALIKE:
+            return factor

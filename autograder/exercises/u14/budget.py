@@ -7,7 +7,6 @@ nodes, of which nothing is.
 
 import functools
 import itertools
-import math
 import random
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass
@@ -31,7 +30,7 @@ from course_utils.formulas.bought_runs import (
     spans_nodes,
     work_and_launches,
 )
-from course_utils.planner.swept import seconds_on, sizes, sweep
+from course_utils.planner.swept import DEAREST, seconds_on, sizes, some_cluster, sweep
 
 # === u14-budget
 # Rows bought, constants fitted, rows of another size or on more nodes predicted.
@@ -41,10 +40,8 @@ SCENARIOS = (IN_MEDIAN, IN_EACH_KIND) = tuple(budget_observer.ALLOWED_PERCENT)
 NUM_CASES = 10  # of a scenario, half of them with a size held out
 SIZES = ("1.34", "3.57", "8.86")
 HELD_NODES = 4
-FACTORS, ALIKE = (0.5, 2.0), 1.2  # of each constant: never within so much of the published one
 NUM_OFFERS = {"gpu": 24, "launch": 5, "turn": 5}
 NUM_ASKED = 8  # of each kind
-DEAREST = 4  # GPU-hours of a run on offer
 CLEAR, NUM_CLEAR, CLEAR_ASKED = 1.4, 4, 1.15  # the pace of the one over that of the other
 BOUGHT_OF_KIND = 2  # runs of each kind that a budget pays, at their median price
 NEAR = 0.1  # what whoever buys with care is off by at most, in each kind
@@ -94,7 +91,7 @@ def _worked() -> Task:
 
 def _tried(rng: random.Random, is_by_size: bool) -> Task | None:
     """A draw, if it is as wanted."""
-    cluster = Constants(*(_factor(rng) * each for each in PUBLISHED))
+    cluster = some_cluster(rng)
     held = rng.choice(SIZES)
     seconds = dict(zip(sweep(), seconds_on(cluster), strict=True))
     sold: dict[str, list[SweptRun]] = {kind: [] for kind in KINDS}
@@ -124,13 +121,6 @@ def _tried(rng: random.Random, is_by_size: bool) -> Task | None:
         {run: seconds[run] for run in shown}, {run: seconds[run] for run in wanted}, budget, cluster
     )
     return task if _is_fair(task) else None
-
-
-def _factor(rng: random.Random) -> float:
-    while True:
-        factor = math.exp(rng.uniform(*map(math.log, FACTORS)))
-        if max(factor, 1 / factor) >= ALIKE:
-            return factor
 
 
 def _clearness(run: SweptRun, cluster: Constants) -> float:
