@@ -812,7 +812,7 @@ rows = (
     ("two nodes", 2, 4, 2, 7, 10, 0.01, 1.0, 1.6),
 )
 by_hand = {SweptRun(*row): seconds for *row, seconds in rows}
-other = SweptRun("other", 2, 8, 2, 15, 20, 0.1)
+other = SweptRun("other", 2, 8, 6, 3, 20, 0.1)
 try_it(predict_runs, Shop(by_hand, budget=2.0), [other])
 
 # %% check="u14-budget"

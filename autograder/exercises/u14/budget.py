@@ -8,7 +8,7 @@ nodes, of which nothing is.
 import functools
 import itertools
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 from statistics import median
 from typing import Any
@@ -42,6 +42,7 @@ SIZES = ("1.34", "3.57", "8.86")
 HELD_NODES = 4
 NUM_OFFERS = {"gpu": 24, "launch": 5, "turn": 5}
 NUM_ASKED = 8  # of each kind
+NUM_SHAPES, NUM_MADE = 4, 5  # of made cases, and runs of each that are asked for
 CLEAR, NUM_CLEAR, CLEAR_ASKED = 1.4, 4, 1.15  # the pace of the one over that of the other
 BOUGHT_OF_KIND = 2  # runs of each kind that a budget pays, at their median price
 NEAR = 0.1  # what whoever buys with care is off by at most, in each kind
@@ -50,7 +51,7 @@ WORKED_RUNS = (
     ("little work", 1, 1, 1, 8, 10, 0.01, 0.5, 0.8),
     ("two nodes", 2, 4, 2, 7, 10, 0.01, 1.0, 1.6),
 )
-WORKED_ASKED = ("other", 2, 8, 2, 15, 20, 0.1, 9.6)
+WORKED_ASKED = ("other", 2, 8, 6, 3, 20, 0.1, 4.8)
 WORKED_BUDGET, WORKED_CLUSTER = 2.0, Constants(2, 0.01, 0.0025)
 
 
@@ -76,9 +77,10 @@ def task_of(draw: int) -> Task:
     """The task of a draw: an even one holds out a size, an odd one a number of nodes; 0 is by hand.
 
     Redrawn until there is enough to tell the constants by, and the course's own answer is near.
+    Below 0 it is made.
     """
-    if not draw:
-        return _worked()
+    if draw <= 0:
+        return _made(random.Random(draw), -draw % NUM_SHAPES) if draw else _worked()
     rng = random.Random(draw)
     return next(each for each in iter(lambda: _tried(rng, draw % 2 == 0), 0) if each is not None)
 
@@ -87,6 +89,49 @@ def _worked() -> Task:
     offers = {SweptRun(*row): seconds for *row, seconds in WORKED_RUNS}
     *asked, seconds = WORKED_ASKED
     return Task(offers, {SweptRun(*asked): seconds}, WORKED_BUDGET, WORKED_CLUSTER)
+
+
+def _made(rng: random.Random, shape: int) -> Task:
+    """One run on offer for each constant, and runs of one shape in which the formula shows.
+
+    They have few micro-batches, and who does not set the pace is not much quicker.
+    """
+    factor = rng.choice((rng.uniform(0.5, 0.7), rng.uniform(1.4, 2)))
+    cluster = Constants(factor, rng.uniform(2e-3, 9e-3), rng.uniform(2e-3, 4.5e-3))
+    telling = (
+        ("much work", 1, 1, 1, rng.uniform(3, 6)),
+        ("little work", 1, 1, 1, rng.uniform(0.05, 0.15)),
+        ("several nodes", rng.choice((2, 4)), rng.choice((2, 4)), 2, rng.uniform(0.05, 0.15)),
+    )
+    offers = [
+        _made_run(rng, cluster, place, rng.randint(8, 32), ratio) for *place, ratio in telling
+    ]
+    asked = []
+    for n in range(NUM_MADE):
+        nodes, stages = (rng.choice((2, 4)), 1, rng.choice((2, 4)), 1), rng.randint(4, 8)
+        place = (f"asked {n}", nodes[shape], rng.choice((4, 8)), 1 if shape == 2 else stages)
+        ratio = 1 / rng.uniform(0.6, 0.8) if shape == NUM_SHAPES - 1 else rng.uniform(0.6, 0.8)
+        asked.append(_made_run(rng, cluster, place, rng.randint(1, 3), ratio))
+    took = {
+        run: float(f"{seconds_of(run, cluster) * rng.uniform(0.98, 1.02):.4g}")
+        for run in (*offers, *asked)
+    }
+    budget = round(sum(run.price for run in offers) + rng.uniform(0, 1), 2)
+    return Task({r: took[r] for r in offers}, {r: took[r] for r in asked}, budget, cluster)
+
+
+def _made_run(
+    rng: random.Random,
+    cluster: Constants,
+    place: Sequence[Any],
+    num_micro_batches: int,
+    ratio: float,
+) -> SweptRun:
+    """A run whose GPU works so many times as long as its CPU launches."""
+    layers, price = rng.randint(4, 40), round(rng.uniform(0.4, 3), 2)
+    _, launches = work_and_launches(SweptRun(*place, num_micro_batches, layers, 0.0), cluster)
+    work = float(f"{ratio * launches / cluster.gpu:.4g}")
+    return SweptRun(*place, num_micro_batches, layers, work, price)
 
 
 def _tried(rng: random.Random, is_by_size: bool) -> Task | None:
@@ -184,9 +229,14 @@ def errors_by_kind(task: Task, predicted: list[float]) -> dict[str, float]:
 
 
 def budget_cases(seed: int) -> list[Case]:
-    """Three runs by hand; then clusters, by turns with a size and a number of nodes held out."""
+    """Runs by hand and made ones; then clusters, by turns with a size and some nodes held out."""
     rng = random.Random(seed)
     cases = [_case(0, IN_MEDIAN)]
+    for scenario in SCENARIOS:
+        cases += [
+            _case(-NUM_SHAPES * rng.randrange(1, 10**9) - shape, scenario)
+            for shape in range(NUM_SHAPES)
+        ]
     for scenario in SCENARIOS:
         firsts = (2 * rng.randrange(1, 10**9) for _ in range(NUM_CASES))
         cases += [_case(first + n % 2, scenario) for n, first in enumerate(firsts)]

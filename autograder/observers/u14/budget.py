@@ -56,6 +56,8 @@ def observe(answer: Any, case: Case) -> Plain:
     except NotOnOffer:
         return {"what": "not_on_offer"}
     seconds = _seconds(predicted, len(asked))
+    if any(map(math.isnan, seconds)):
+        return {"what": "not_a_number"}
     bought = [n for n, run in enumerate(offers) if run in shop.bought]
     return {"what": "", "seconds": seconds, "bought": bought}
 
@@ -75,7 +77,7 @@ def _seconds(predicted: Any, count: int) -> list[float]:
     numbers = [each.item() if hasattr(each, "item") else each for each in values]
     for each in numbers:
         if not is_number(each):
-            raise WrongForm(wanted, describe(each))
+            raise WrongForm(wanted, f"{describe(each)} among them")
     return [float(each) for each in numbers]
 
 
@@ -97,6 +99,11 @@ def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
             "not_on_offer",
             "You buy a run that is not on offer.",
             "Which runs are for sale, and which ones are you asked to predict?",
+        ),
+        fact(
+            "not_a_number",
+            "A prediction is not a number, which is what the mean of no runs is.",
+            "For which constant did you buy no run, and what had you spent before?",
         ),
         fact(
             "nothing_bought",
@@ -157,6 +164,6 @@ def _too_large(scenario: str, errors: list[float], kinds: list[str]) -> tuple[st
             if kind in kinds
         }
     for name, percent in medians.items():
-        if not percent <= ALLOWED_PERCENT[scenario]:
-            return f"{name}_percent", round(percent, 3) if math.isfinite(percent) else 1e9
+        if percent > ALLOWED_PERCENT[scenario]:
+            return f"{name}_percent", round(percent, 3)
     return "", 0.0

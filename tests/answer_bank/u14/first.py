@@ -55,8 +55,8 @@ def predict_runs(shop, asked):
     guess = [1.0, 0.0045, 0.0022]
 
     def tells(run, number):
-        more = [2 * each if n == number else each for n, each in enumerate(guess)]
-        less = [each if n == number else 2 * each for n, each in enumerate(guess)]
+        more = [4 * each if n == number else each for n, each in enumerate(guess)]
+        less = [each if n == number else 4 * each for n, each in enumerate(guess)]
         return step(run, *more) / step(run, *less)
 
     few = max(1, len(shop.offers) // 8)

@@ -51,17 +51,17 @@ def predict_runs(shop, asked):
         np.argsort(np.where(turns > 0, np.inf, -work)),
     ]
     busy, rows, right = [], [], []
-    for number, ranking in enumerate(rankings):
-        for place in ranking[:few]:
-            run = offers[place]
-            if run.price > shop.left:
+    for place in range(2 * few):
+        for number, ranking in enumerate(rankings):
+            run = offers[ranking[place]]
+            if run.price > shop.left or number == 2 and turns[ranking[place]]:
                 continue
             took = shop.buy(run) / (run.num_micro_batches + run.stages - 1)
             if number == 2:
                 busy.append(took / run.work_seconds)
             else:
                 of_layer = took / run.num_layers
-                rows.append([1 / of_layer, turns[place] / of_layer])
+                rows.append([1 / of_layer, turns[ranking[place]] / of_layer])
                 right.append(1.0)
     launch, turn = np.linalg.lstsq(np.array(rows), np.array(right), rcond=None)[0]
     gpu = np.mean(busy)
