@@ -67,7 +67,9 @@ from course_utils.planner.measured_plans import clusters
 from course_utils.planner.predicted import predictions
 from course_utils.planner.swept import sale
 from course_utils.planner.truth.kinds import memory_line
+from course_utils.planner.truth.measured import step_of
 from course_utils.records import SOURCES, foundry_runs, one_node_runs, published
+from course_utils.records.sweeps import rows as banner_rows
 from course_utils.records.sweeps import runs
 from course_utils.show import (
     Choice,
@@ -191,6 +193,29 @@ h100 = next(
     run for run in one_node_runs("H100") if run.name == "1b at 4,096" and run.num_devices == 8
 )
 compare("u14-h100", "tokens/s", measured=h100.tokens_per_second_per_device)
+
+# %% folded=true tags=["nbval-check-output"]
+# Table: two counts in one banner, 1.34B on 4 nodes (Playbook); then with your function
+banner = [
+    (float(row["printed_percent"]), run)
+    for row, run in zip(banner_rows("playbook_runs"), runs("playbook_runs"), strict=True)
+    if (run.model, run.nodes, run.num_sequences) == ("1.34", 4, 256)
+]
+some = {
+    "highest printed MFU": max(banner, key=lambda each: each[0]),
+    "fastest": min(banner, key=lambda each: each[1].step_seconds),
+}
+rows = {}
+for what, (printed, run) in some.items():
+    num_params = round(1e9 * run.counted_params)
+    sizes = step_of(run).model, num_params, run.seq_len
+    rows[f"{what}: d {run.data}, p {run.pipeline}"] = {
+        "tokens/s of a device": run.num_sequences * run.seq_len / run.step_seconds / 32,
+        "N as counted, 10⁹": run.counted_params,
+        "printed, %": printed,
+        "half of attention, %": percent_of(*sizes, printed, "6N + attention"),
+    }
+pd.DataFrame(rows).T.round(2)
 
 # %% [markdown]
 # Only 2.2 times as fast. And 59.0 % are 51.8 in our convention. ($6N$ with half of attention gives 52.1: this $N$ has a table of positions, which multiplies nothing.) The same program reaches 59 % on one device and 40 % on the other. Where does the time go?

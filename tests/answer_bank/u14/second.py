@@ -54,7 +54,7 @@ def predict_runs(shop, asked):
     for place in range(2 * few):
         for number, ranking in enumerate(rankings):
             run = offers[ranking[place]]
-            if run.price > shop.left or number == 2 and turns[ranking[place]]:
+            if run.price > shop.left or (number == 2 and turns[ranking[place]]):
                 continue
             took = shop.buy(run) / (run.num_micro_batches + run.stages - 1)
             if number == 2:
