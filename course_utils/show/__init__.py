@@ -11,6 +11,7 @@ from course_utils.show.batch_size import (
     noise_over_loss,
     steps_against_examples,
 )
+from course_utils.show.budget import errors_over_hours
 from course_utils.show.cluster import cluster_timeline, cluster_timelines
 from course_utils.show.collectives import transfer_and_waiting
 from course_utils.show.data_parallel import (

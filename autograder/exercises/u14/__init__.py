@@ -1,5 +1,5 @@
 """The checks of unit 14: which configuration?"""
 
-from autograder.exercises.u14 import counts, memory, plan, sweep
+from autograder.exercises.u14 import budget, counts, memory, plan, sweep
 
-__all__ = ["counts", "memory", "plan", "sweep"]
+__all__ = ["budget", "counts", "memory", "plan", "sweep"]

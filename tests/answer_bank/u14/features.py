@@ -104,4 +104,15 @@ FEATURES = {
         "tensor ranks": lambda case: case["plan"]["tensor"] > 1,
         "a remainder": lambda case: case["sizes"]["parameters"] % case["plan"]["data"] > 0,
     },
+    "u14-budget": {
+        "in the median": lambda case: case["scenario"] == "in the median",
+        "in each kind": lambda case: case["scenario"] == "in each kind",
+        "a size held out": lambda case: case["draw"] > 0 == case["draw"] % 2,
+        "a number of nodes held out": lambda case: case["draw"] > 0 < case["draw"] % 2,
+        "few micro-batches": lambda case: all(row[4] < row[3] for row in case["asked"]),
+        "several nodes on offer": lambda case: any(row[1] > 1 for row in case["offers"]),
+        "less than all offers can be paid": lambda case: (
+            case["budget"] < sum(row[7] for row in case["offers"])
+        ),
+    },
 }
