@@ -14,7 +14,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
-from autograder.grading.intake.wording import listed, shown
+from autograder.wording import listed, shown
 
 MAX_BYTES = 120 * 2**20
 MAX_DEPTH = 3

@@ -28,7 +28,6 @@ from autograder.grading.gradebook import timestamp
 from autograder.grading.gradebook.grade_key import grade_key
 from autograder.grading.gradebook.gradebook_writer import GradebookWriter
 from autograder.grading.gradebook.unit_lock import lock
-from autograder.grading.intake.wording import shown
 from autograder.grading.release.archive import Archive, Release, built
 from autograder.grading.release.difference import differences, not_in_the_course
 from autograder.grading.result import SubmissionResult
@@ -36,6 +35,7 @@ from autograder.grading.run.notebook_plan import questions
 from autograder.grading.run.pool import Pool, cluster, processes, stream
 from autograder.grading.run.submission import Submission
 from autograder.grading.sandbox import bubblewrap
+from autograder.wording import shown
 
 SEED_FILE = "grading_seed"
 

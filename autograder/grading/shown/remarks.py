@@ -13,17 +13,18 @@ import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import ModuleType
 
-from IPython.core.inputtransformer2 import leading_empty_lines, leading_indent
+from IPython.core.inputtransformer2 import leading_indent
 from nbformat import NotebookNode
 
 from autograder import catalogue
+from autograder.cell_code import python_of
 from autograder.cells import cell_key, is_solution
 from autograder.checking.error_hints import A_PERSON
 from autograder.checking.lookup import check_of
 from autograder.checking.verdict import Verdict
-from autograder.grading.intake.wording import listed, shown
 from autograder.grading.sandbox import audit_hook
 from autograder.grading.sandbox.ipython_shell import STOPPED
+from autograder.wording import listed, shown
 
 MODULES = (
     "bisect",
@@ -137,7 +138,8 @@ def on_unusual_code(
     for cell in _students_cells(notebook, release):
         tree = _parsed(cell.source)
         if tree is None:
-            yield f"{_label(cell)} cannot be read as Python: if it does not run, it has no points."
+            if is_solution(cell):
+                yield f"{cell_key(cell)} cannot be read as Python: so it has no points."
             continue
         forbidden, allowed = _rules_of(cell_key(cell))
         known = {*usual, *allowed}
@@ -208,7 +210,7 @@ def _parsed(source: str) -> ast.AST | None:
     """The code of a cell as a syntax tree; None if it is no Python, too long or too deep."""
     if len(source) > MAX_CHARACTERS:
         return None
-    lines = leading_indent(leading_empty_lines(source.splitlines(keepends=True)))  # as IPython
+    lines = leading_indent(python_of(source).splitlines(keepends=True))  # as IPython
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

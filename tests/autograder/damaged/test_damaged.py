@@ -15,7 +15,6 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 from autograder import check
-from autograder.commands import CommandError
 from autograder.grading.intake import merge
 from autograder.grading.run import submission
 from autograder.grading.run.notebook_plan import Question, steps

@@ -2,10 +2,10 @@
 
 import nbformat.v4 as nbf
 import pytest
+from autograder.student.merge_answers import merge_answers, with_cell_reset
 
 from autograder.cells import cell_key
 from autograder.commands import CommandError
-from autograder.student.merge_answers import merge_answers, with_cell_reset
 
 
 def code(source, grade_id="", solution=False, **more):

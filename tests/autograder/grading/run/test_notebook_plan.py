@@ -1,12 +1,12 @@
 """The cells that run: the student's, and given ones that define a name which they read."""
 
 import pytest
+from autograder.student.merge_answers import merge_answers
 from nbformat.v4 import new_code_cell, new_notebook
 
 from autograder import catalogue
 from autograder.cells import cell_key, is_solution
 from autograder.grading.run.notebook_plan import Question, RunCell, steps
-from autograder.student.merge_answers import merge_answers
 from tests.notebooks.filling import UNITS, filled, released, solved
 
 

@@ -3,6 +3,7 @@
 import signal
 
 import pytest
+from autograder.student.merge_answers import merge_answers
 from nbformat.v4 import new_code_cell
 
 from autograder.cells import cell_key, is_solution
@@ -15,7 +16,6 @@ from autograder.grading.shown.remarks import (
     on_stopped_answers,
     on_unusual_code,
 )
-from autograder.student.merge_answers import merge_answers
 from tests.autograder.grading.attacks.bank import EVERY, UNIT_OF
 from tests.notebooks.filling import UNITS, answer_banks_of, filled, released, solved
 
