@@ -10,7 +10,7 @@ from nbformat import NotebookNode, from_dict
 
 from autograder.cells import cell_key, is_solution, nbgrader_metadata
 from autograder.notebook_reader import Cell
-from autograder.student_notebook import MAX_ADDED_CELLS, MAX_CHARACTERS, StudentNotebook
+from autograder.student_notebook import MAX_ADDED_CELLS, MAX_CHARACTERS, StudentNotebook, plain
 from autograder.wording import listed
 
 GRADING = ("points", "grade", "solution", "locked", "task")
@@ -41,7 +41,9 @@ def lost_answers(notebook: StudentNotebook) -> Iterator[str]:
 
 def _about_names(notebook: StudentNotebook) -> Iterator[str]:
     graded = [name for name, cell in notebook.known.items() if nbgrader_metadata(cell)]
-    if missing := [name for name in graded if name not in notebook.counting]:
+    if missing := [
+        name for name in graded if name not in {**notebook.counting, **notebook.answers}
+    ]:
         yield f"Missing and put back as the course made them: {listed(missing)}."
     for name, count in Counter(notebook.names).items():
         if name in graded and count > 1:
@@ -54,7 +56,7 @@ def _about_names(notebook: StudentNotebook) -> Iterator[str]:
     if elsewhere:
         yield f"Found in other cells than those with their names: answers to {listed(elsewhere)}."
     for name in notebook.for_readers:
-        yield f"{name} is empty; what stands in words elsewhere is read as its answer."
+        yield f"{name} has no text in its cell; what stands in words elsewhere is read, too."
 
 
 def _which_counts(notebook: StudentNotebook, name: str) -> str:
@@ -67,7 +69,9 @@ def _which_counts(notebook: StudentNotebook, name: str) -> str:
 
 
 def _is_changed(cell: Cell, course: NotebookNode) -> bool:
-    is_other = bool(nbgrader_metadata(course).get("locked")) and cell.source != course.source
+    is_other = bool(nbgrader_metadata(course).get("locked")) and plain(cell.source or "") != plain(
+        course.source
+    )
     return is_other and not _is_as_released(cell, cell.source)
 
 

@@ -4,8 +4,8 @@ An exercise's answer in code is the last cell that defines the function that is 
 it stands and whatever its name; a cell with the exercise's name counts where none does. Only what
 differs from the stub is an answer. A text is what stands in the cells with its name. Where these
 are empty or gone, prose of the student's own answers it: moved into its cell if it stands beside
-that, and for the eyes of a reader alone if it stands elsewhere. Given cells are known by their text,
-then by their name, then by most of their words.
+that, and for the eyes of a reader alone if it stands elsewhere. Given cells are known by their
+text, then by their name, then by most of their words.
 """
 
 import math
@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import cached_property
+from itertools import accumulate
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
@@ -24,6 +25,7 @@ from autograder.notebook_reader import Cell
 
 MAX_ADDED_CELLS = 200
 MAX_CHARACTERS = 200_000
+MAX_COMPARED = 1_000  # cells without a name whose words are compared
 ADDED = "added-"
 UNIT = re.compile(r"^u(\d\d)-")
 ENOUGH = 0.75  # of a given cell's words, for a cell without a name to be that cell
@@ -44,7 +46,7 @@ class StudentNotebook:
         names: For each the key of the course's cell that it is, or was copied from; '' if none.
         answers: The texts of the answers by the key of their cell, of those that are written.
         found: For each of these the indices of the cells that it was found in.
-        for_readers: By the key of an empty text, prose that stands elsewhere.
+        for_readers: For each text that its cell does not hold, the indices of prose elsewhere.
     """
 
     def __init__(self, cells: Sequence[Cell], fresh: NotebookNode) -> None:
@@ -52,13 +54,14 @@ class StudentNotebook:
         self.known = {cell_key(cell): cell for cell in fresh.cells}
         self._order = {name: number for number, name in enumerate(self.known)}
         self.stubs = {
-            name: _plain(cell.source) for name, cell in self.known.items() if is_solution(cell)
+            name: plain(cell.source) for name, cell in self.known.items() if is_solution(cell)
         }
         self.asked = {
             name: (*defined(cell.source), "")[0]
             for name, cell in self.known.items()
             if is_solution(cell) and cell.cell_type == "code"
         }
+        self._functions = [function for function in self.asked.values() if function]
         self.cells = list(cells)
         self.names = self._names()
         self._join_pieces()
@@ -78,11 +81,12 @@ class StudentNotebook:
         """
         texts = dict(spare or {}) | self.answers
         for name, indices in self.for_readers.items() if to_read else ():
-            texts[name] = self._prose(indices)
+            there = self.answers.get(name, "")
+            texts[name] = f"{there}\n\n{self._prose(indices)}".strip()
         return filled_in(self.fresh, texts, self._added())
 
     def is_of_this_unit(self) -> bool:
-        """Whether a cell has the name of an exercise's, or defines its function, or three are given.
+        """Whether a cell has an exercise's name, or defines its function, or three are given.
 
         The stub of a text is the same in every unit, and prose may be anybody's.
         """
@@ -135,15 +139,17 @@ class StudentNotebook:
         """A name for each cell: by its text, then by what it claims, then by most of its words."""
         by_text = defaultdict(list)
         for name, cell in self.known.items():
-            by_text[_plain(cell.source)].append(name)
+            by_text[plain(cell.source)].append(name)
         names: list[str] = []
+        used: set[str] = set()
         last = -1
         for cell in self.cells:
             claim = next((each for each in cell.claims if each in self.known), "")
-            same = by_text.get(_plain(cell.source or ""), []) if cell.source else []
-            name = self._nearest(same, claim, set(names), last) or self._fitting(cell, claim)
+            same = by_text.get(plain(cell.source or ""), []) if cell.source else []
+            name = self._nearest(same, claim, used, last) or self._fitting(cell, claim)
             last = self._order.get(name, last)
             names.append(name)
+            used.add(name)
         return self._by_words(names)
 
     def _nearest(self, same: Sequence[str], claim: str, used: set[str], last: int) -> str:
@@ -175,26 +181,26 @@ class StudentNotebook:
             if name not in names and name not in self.stubs
             if (words := _words(cell.source)).total() > 2
         }
-        for index, cell in enumerate(self.cells):
-            if names[index] or not cell.source or not missing or not self.is_text(index):
-                continue
-            words = _words(cell.source)
+        unnamed = [n for n, cell in enumerate(self.cells) if not names[n] and self.is_text(n)]
+        for index in unnamed[: MAX_COMPARED if missing else 0]:
+            kind, source = self.cells[index].kind, self.cells[index].source or ""
+            words = _words(source)
             # A student writes below a text, and changes the numbers in code.
-            more = 0 if cell.kind == "markdown" else words.total()
+            more = 0 if kind == "markdown" else words.total()
             shares = {
-                name: (words & given).total() / max(given.total(), more)
+                name: (given & words).total() / max(given.total(), more)
                 for name, given in missing.items()
-                if self.known[name].cell_type == cell.kind
+                if self.known[name].cell_type == kind
             }
             best = max(shares, key=lambda name: shares[name], default="")
-            if best and shares[best] >= ENOUGH and not self._asked_in(cell.source):
+            if best and shares[best] >= ENOUGH and not self._asked_in(source):
                 names[index] = best
                 del missing[best]
         return names
 
     def _asked_in(self, source: str) -> set[str]:
         """The exercises whose function a source defines."""
-        functions = set(defined(source))
+        functions = set(defined(source)) if any(each in source for each in self._functions) else ()
         return {name for name, function in self.asked.items() if function in functions}
 
     def _join_pieces(self) -> None:
@@ -203,7 +209,7 @@ class StudentNotebook:
             name, one, other = self.names[index], self.cells[index - 1], self.cells[index]
             if name in self.asked and name == self.names[index - 1] and one.source and other.source:
                 whole = f"{one.source}\n{other.source}"
-                if not tree_of(python_of(other.source)) and tree_of(python_of(whole)):
+                if not tree_of(other.source) and tree_of(python_of(whole)):
                     self.cells[index - 1] = one.with_source(whole)
                     self.cells[index] = other.with_source("")
 
@@ -213,11 +219,8 @@ class StudentNotebook:
         """Whether a cell with an exercise's name holds more than its stub."""
         if not self.is_text(index):
             return False
-        plain = _plain(self.cells[index].source or "")
-        return plain not in self.stubs.values() and (bool(plain) or self._is_code(index))
-
-    def _is_code(self, index: int) -> bool:
-        return self.names[index] in self.asked
+        text = plain(self.cells[index].source or "")
+        return text not in self.stubs.values() and bool(text or self.names[index] in self.asked)
 
     def _find_code(self) -> None:
         """The last cell that defines what is asked, else the last one that has the name."""
@@ -251,8 +254,8 @@ class StudentNotebook:
 
     def _is_more_than_stub(self, name: str, source: str) -> bool:
         stub = self.stubs[name]
-        plain = _plain(source)
-        return stub not in plain or self.asked[name] in defined(plain.replace(stub, ""))
+        text = plain(source)
+        return stub not in text or self.asked[name] in defined(text.replace(stub, ""))
 
     def _find_texts(self) -> None:
         """Texts in cells with their names, and for the empty ones prose of the student's own."""
@@ -268,18 +271,21 @@ class StudentNotebook:
                 self.found[name] = tuple(places)
                 self.answers[name] = "\n\n".join(self.cells[n].source or "" for n in places)
         empty = {name: self._place_of(name) for name in texts if name not in self.answers}
+        marked = [bool(each) and bool(nbgrader_metadata(self.known[each])) for each in self.names]
+        num_marked = [0, *accumulate(marked)]
         beside = defaultdict(list)
         for index in range(len(self.cells)) if empty else ():
             if index not in taken and self._prose([index]):
                 name = min(empty, key=lambda each: abs(empty[each] - index))
-                here = self._is_beside(empty[name], index, name)
-                (beside if here else self.for_readers)[name].append(index)
+                low, high = sorted((empty[name], index))
+                between = num_marked[math.ceil(high)] - num_marked[math.floor(low) + 1]
+                (self.for_readers if between > 0 else beside)[name].append(index)
         for name, indices in beside.items():
-            self.answers[name] = self._prose([*indices, *self.for_readers.pop(name, [])])
+            self.answers[name] = self._prose(indices)
             self._moved |= {index for index in indices if not self.names[index]}
 
     def _place_of(self, name: str) -> float:
-        """Where the cell of a text stands, or would stand: behind the cell before it that is there."""
+        """Where the cell of a text stands, or would stand: behind the cell before it."""
         if name in self.names:
             return self.names.index(name)
         before = [each for each in self.known if self._order[each] < self._order[name]]
@@ -287,14 +293,6 @@ class StudentNotebook:
         if there:
             return there[-1] + 0.5
         return len(self.cells) * self._order[name] / len(self._order)
-
-    def _is_beside(self, place: float, index: int, name: str) -> bool:
-        """Whether no other exercise stands between a text's place and a cell."""
-        low, high = sorted((place, index))
-        between = self.names[math.floor(low) + 1 : math.ceil(high)]
-        return not any(
-            each != name and nbgrader_metadata(self.known[each]) for each in between if each
-        )
 
     def _prose(self, indices: Sequence[int]) -> str:
         """What cells say in words of the student's own."""
@@ -305,7 +303,7 @@ class StudentNotebook:
         source = cell.source or ""
         if name in self.asked and cell.kind != "code":
             name = ""
-        if not self.is_text(index) or _plain(source) in self.stubs.values():
+        if not self.is_text(index) or plain(source) in self.stubs.values():
             return ""
         if name:
             given = self.known[name]
@@ -367,10 +365,10 @@ def _assigns(source: str, function: str) -> bool:
     return bool(function) and bool(re.search(rf"^{function} *(?::[^=\n]*)?=(?!=)", source, re.M))
 
 
-def _plain(source: str) -> str:
+def plain(source: str) -> str:
     """A text without what editors change at the ends of lines."""
     return "\n".join(line.rstrip() for line in source.strip().split("\n"))
 
 
 def _words(source: str) -> Counter[str]:
-    return Counter(re.findall(r"\w+", source))
+    return Counter(re.findall(r"\w+", source[:20_000]))

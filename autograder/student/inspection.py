@@ -61,8 +61,9 @@ def remarks(mine: StudentNotebook) -> Iterator[str]:
                 "version is handed in. Keep notes in cells of your own."
             )
     for cell in (mine.cells[index] for index in mine.own):
+        source = (cell.source or "").strip()
         if cell.kind == "code" and (why := _syntax_problem(cell.source or "")):
-            yield f"a cell of your own is not valid Python ({why}): `{(cell.source or '').strip()[:40]}`"
+            yield f"a cell of your own is not valid Python ({why}): `{source[:40]}`"
 
 
 def rescues(mine: StudentNotebook, spare: Mapping[str, str]) -> Iterator[str]:

@@ -107,7 +107,7 @@ def _needed(cells: Mapping[int, _Code], answers: set[str]) -> set[int]:
 
 
 def _needs(cells: Mapping[int, _Code], answer: int, question: int) -> int:
-    """The last of the student's cells below a question that its answer needs; 0 if there is none."""
+    """The last of the student's cells below a question that its answer needs; 0 if none."""
     there = set().union(*(cell.defines for n, cell in cells.items() if n < question))
     missing, last = cells[answer].reads - there, 0
     below = {n: cell for n, cell in cells.items() if n > question and cell.is_theirs}

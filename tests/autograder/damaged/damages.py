@@ -396,7 +396,7 @@ DAMAGED: Mapping[str, Damaged] = {
     "two answers merged": Damaged(merged_code(BYTES, GIB)),
     "two answers merged, below": Damaged(merged_code(GIB, BYTES)),
     "answer and check merged": Damaged(merged(BYTES, f"{BYTES}-test")),
-    "given cell and answer merged": Damaged(merged("u00-0d22c0b6", BYTES)),
+    "given cell and answer merged": Damaged(merged_code("u00-0d22c0b6", BYTES)),
     "copied and improved": Damaged(
         in_place_of(BYTES, code(WRONG), code(ANSWERS[BYTES]), named=(0, 1))
     ),

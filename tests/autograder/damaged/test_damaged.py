@@ -53,7 +53,7 @@ def shell() -> InteractiveShell:
 def new_kernel() -> InteractiveShell:
     kernel = shell()
     kernel.reset()
-    kernel.user_ns |= {"check": lambda *_: None, "try_it": lambda *_: None}
+    kernel.user_ns |= dict.fromkeys(("check", "predict", "try_it"), lambda *_: None)
     return kernel
 
 

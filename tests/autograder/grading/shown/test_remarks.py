@@ -3,7 +3,6 @@
 import signal
 
 import pytest
-from autograder.student.merge_answers import merge_answers
 from nbformat.v4 import new_code_cell
 
 from autograder.cells import cell_key, is_solution
@@ -24,7 +23,7 @@ UNIT = UNITS[0]
 
 def remarks_on(unit, answers, *added):
     release = released(unit)
-    notebook = merge_answers(filled(unit, answers), release)
+    notebook = filled(unit, answers)
     notebook.cells += [new_code_cell(source) for source in added]
     return list(on_unusual_code(notebook, release))
 
