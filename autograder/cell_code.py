@@ -4,7 +4,7 @@ import ast
 import re
 import textwrap
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 MAX_CHARACTERS = 100_000  # of a cell, which Python parses within a second whatever they are
 TIMED = re.compile(r"%%?(?:time|timeit|prun|capture)\b(?: +-\w+(?: +\d+)?)*")
@@ -40,6 +40,18 @@ def defined(source: str) -> list[str]:
     if tree is None:
         return DEFINITION.findall(source)
     return [name for statement in tree.body for name in _defined_by(statement)]
+
+
+def without(source: str, names: Collection[str]) -> str:
+    """A cell without the statements that define some names, if it is Python."""
+    tree, lines = tree_of(source), source.split("\n")
+    for statement in tree.body if tree else ():
+        if any(name in names for name in _defined_by(statement)):
+            decorators = getattr(statement, "decorator_list", [])
+            first = min(node.lineno for node in (statement, *decorators)) - 1
+            for number in range(first, statement.end_lineno or first):
+                lines[number] = ""
+    return "\n".join(lines).strip("\n")
 
 
 def _python_line(line: str) -> str:

@@ -11,7 +11,6 @@ from nbformat import NotebookNode, from_dict
 from autograder.cells import cell_key, is_solution, nbgrader_metadata
 from autograder.notebook_reader import Cell
 from autograder.student_notebook import MAX_ADDED_CELLS, MAX_CHARACTERS, StudentNotebook, plain
-from autograder.wording import listed
 
 GRADING = ("points", "grade", "solution", "locked", "task")
 
@@ -22,7 +21,7 @@ def repairs(notebook: StudentNotebook) -> Iterator[str]:
     counting = [(name, notebook.cells[index]) for name, index in notebook.counting.items()]
     for sentence, holds in CHANGES.items():
         if found := [name for name, cell in counting if holds(cell, notebook.known[name])]:
-            yield f"{listed(found)}: {sentence}."
+            yield f"{', '.join(found)}: {sentence}."
     if len(notebook.own) > MAX_ADDED_CELLS:
         yield f"Of {len(notebook.own)} added cells the first {MAX_ADDED_CELLS} were taken."
     if bad := sum(not notebook.is_text(index) for index in notebook.own[:MAX_ADDED_CELLS]):
@@ -44,7 +43,7 @@ def _about_names(notebook: StudentNotebook) -> Iterator[str]:
     if missing := [
         name for name in graded if name not in {**notebook.counting, **notebook.answers}
     ]:
-        yield f"Missing and put back as the course made them: {listed(missing)}."
+        yield f"Missing and put back as the course made them: {', '.join(missing)}."
     for name, count in Counter(notebook.names).items():
         if name in graded and count > 1:
             yield f"{count} cells have the name {name}; {_which_counts(notebook, name)}."
@@ -54,7 +53,8 @@ def _about_names(notebook: StudentNotebook) -> Iterator[str]:
         if any(name not in notebook.cells[index].claims for index in indices)
     ]
     if elsewhere:
-        yield f"Found in other cells than those with their names: answers to {listed(elsewhere)}."
+        names = ", ".join(elsewhere)
+        yield f"Found in other cells than those with their names: answers to {names}."
     for name in notebook.for_readers:
         yield f"{name} has no text in its cell; what stands in words elsewhere is read, too."
 

@@ -19,7 +19,7 @@ from itertools import accumulate
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
 
-from autograder.cell_code import defined, python_of, tree_of
+from autograder.cell_code import defined, python_of, tree_of, without
 from autograder.cells import cell_key, is_solution, nbgrader_metadata
 from autograder.notebook_reader import Cell
 
@@ -234,7 +234,14 @@ class StudentNotebook:
         for name, by_rank in chosen.items():
             if by_rank:
                 index = by_rank[max(by_rank)]
-                self.found[name], self.answers[name] = (index,), self.cells[index].source or ""
+                self.found[name] = (index,)
+        for name, (index,) in self.found.items():
+            source = self.cells[index].source or ""
+            elsewhere = {
+                each for each in self._asked_in(source) if self.found.get(each) != (index,)
+            }
+            functions = {self.asked[each] for each in elsewhere & self.found.keys()}
+            self.answers[name] = without(source, functions) if functions else source
 
     def _ranks(self, index: int, cell: Cell) -> Iterator[tuple[str, int]]:
         """The exercises that a cell may answer, and how well: 4 by a definition in code."""
@@ -328,7 +335,9 @@ class StudentNotebook:
         at = {index: name for name, index in self.counting.items()}
         last = ""
         for index, cell in enumerate(self.cells):
-            last = at.get(index, last)
+            name = at.get(index, last)
+            is_moved = name in self.stubs and self._order[name] < self._order.get(last, -1)
+            last = last if is_moved else name
             if index in taken and self.is_text(index):
                 is_copy = self.names[index] not in ("", *self.stubs)
                 added.setdefault(last, []).append(_own_cell(cell, index, is_copy=is_copy))

@@ -1,11 +1,12 @@
 """Check a student's notebook before it is handed in or repaired, and report on it."""
 
+import ast
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from autograder import catalogue
 from autograder.catalogue import Exercise
-from autograder.cell_code import python_of, tree_of
+from autograder.cell_code import python_of
 from autograder.cells import nbgrader_metadata
 from autograder.commands import CommandError
 from autograder.repairs import repairs
@@ -80,11 +81,8 @@ def _gone(mine: StudentNotebook) -> list[str]:
 
 def _syntax_problem(source: str) -> str:
     """The syntax error of a cell, if any."""
-    code = python_of(source)
-    if tree_of(code):
-        return ""
     try:
-        compile(code, "cell", "exec", dont_inherit=True)
+        compile(python_of(source), "cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, True)
     except SyntaxError as error:
         return f"{error.msg}, line {error.lineno}"
     except (ValueError, RecursionError, MemoryError) as error:

@@ -23,8 +23,8 @@ from traitlets.config import Config
 
 from autograder.cells import cell_key, nbgrader_metadata
 from autograder.grading.gradebook import course_table
+from autograder.grading.intake.wording import listed
 from autograder.grading.release.difference import exercise_of
-from autograder.wording import listed
 
 HIDDEN_TESTS = "### BEGIN HIDDEN TESTS"
 BEFORE_SAVING = (LockCells, ClearSolutions, ClearOutput, CheckCellMetadata, ComputeChecksums)

@@ -24,7 +24,7 @@ from autograder.grading.intake.archives import BadArchive, Member, members
 from autograder.grading.intake.destination import Destination
 from autograder.grading.intake.folder import MAX_NOTEBOOKS, Candidate, choose
 from autograder.grading.intake.roster import Students, by_their_names, roster
-from autograder.wording import listed, shown
+from autograder.grading.intake.wording import listed, shown
 
 MAX_TOTAL_BYTES = 4 * 2**30
 ARCHIVES = (".zip", ".tar", ".tgz", ".gz", ".bz2", ".tbz2", ".xz", ".txz")

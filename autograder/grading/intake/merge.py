@@ -61,6 +61,14 @@ def merge(raw: bytes | None, fresh: NotebookNode, others: Sequence[NotebookNode]
     return Merged(_carried_over(merged, given, fresh), remarks, lost, given=given)
 
 
+def num_answers(raw: bytes, fresh: NotebookNode) -> int:
+    """How many answers to the exercises of a release a file holds; 0 if it is no notebook."""
+    try:
+        return len(StudentNotebook(read(raw)[0], fresh).answers)
+    except Unreadable:
+        return 0
+
+
 def _given(cells: Sequence[Cell], releases: Sequence[NotebookNode]) -> NotebookNode:
     """The release whose own texts a file has and lacks fewest of; the first among equals."""
     texts = {cell.source for cell in cells}

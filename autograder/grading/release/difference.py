@@ -7,8 +7,8 @@ from nbformat import NotebookNode
 
 from autograder import catalogue
 from autograder.cells import cell_key, nbgrader_metadata
+from autograder.grading.intake.wording import listed
 from autograder.grading.release.archive import Form
-from autograder.wording import listed
 
 # What the build writes: points, minutes and numbers of exercises, minutes of the unit.
 GENERATED = re.compile(

@@ -56,12 +56,12 @@ def steps(notebook: NotebookNode, release: NotebookNode) -> list[RunCell | Quest
         and DEMONSTRATION not in cell.metadata.get("tags", [])
     }
     needed = _needed(cells, {each.name for each in asked.values()})
-    answers = {cell_key(cell): n for n, cell in enumerate(notebook.cells) if is_solution(cell)}
+    answers = [n for n, cell in enumerate(notebook.cells) if is_solution(cell)]
     planned: list[tuple[int, RunCell | Question]] = [
         (position, RunCell(position, cells[position].source)) for position in sorted(needed)
     ]
     for position, question in asked.items():
-        answer = answers.get(question.exercise, position)
+        answer = max((n for n in answers if n < position), default=position)
         if answer in cells and (late := _needs(cells, answer, position)):
             planned += [(late, RunCell(answer, cells[answer].source)), (late, question)]
         else:

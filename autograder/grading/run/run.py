@@ -28,6 +28,7 @@ from autograder.grading.gradebook import timestamp
 from autograder.grading.gradebook.grade_key import grade_key
 from autograder.grading.gradebook.gradebook_writer import GradebookWriter
 from autograder.grading.gradebook.unit_lock import lock
+from autograder.grading.intake.wording import shown
 from autograder.grading.release.archive import Archive, Release, built
 from autograder.grading.release.difference import differences, not_in_the_course
 from autograder.grading.result import SubmissionResult
@@ -35,7 +36,6 @@ from autograder.grading.run.notebook_plan import questions
 from autograder.grading.run.pool import Pool, cluster, processes, stream
 from autograder.grading.run.submission import Submission
 from autograder.grading.sandbox import bubblewrap
-from autograder.wording import shown
 
 SEED_FILE = "grading_seed"
 
@@ -135,7 +135,7 @@ class Run:
         due, stored = self.store.deadlines(self.unit), self.store.keys(self.unit)
         others = self._archive.others(self.store.release_of(self.unit))
         for student in self.students:
-            found = intake.find(self._folder(student), self.unit)
+            found = intake.find(self._folder(student), self.unit, self._is_written)
             about = (*found.remarks, timestamp.text_of(self._folder(student)), due(student))
             parts = (found.raw or b"", self.release.encode(), repr((about, self.seeds)).encode())
             key = grade_key(*parts)
@@ -154,6 +154,10 @@ class Run:
                     known=self._known(student) if is_same else {},
                     is_unsafe=self.options.is_unsafe,
                 )
+
+    def _is_written(self, raw: bytes) -> bool:
+        """Whether a file holds an answer, so that it counts before one that holds none."""
+        return intake.num_answers(raw, self._fresh) > 0
 
     def _known(self, student: str) -> dict[str, Verdict]:
         """Verdicts that stay when only one exercise is judged again."""

@@ -22,9 +22,9 @@ from autograder.cells import cell_key, is_solution
 from autograder.checking.error_hints import A_PERSON
 from autograder.checking.lookup import check_of
 from autograder.checking.verdict import Verdict
+from autograder.grading.intake.wording import listed, shown
 from autograder.grading.sandbox import audit_hook
 from autograder.grading.sandbox.ipython_shell import STOPPED
-from autograder.wording import listed, shown
 
 MODULES = (
     "bisect",
@@ -138,8 +138,7 @@ def on_unusual_code(
     for cell in _students_cells(notebook, release):
         tree = _parsed(cell.source)
         if tree is None:
-            if is_solution(cell):
-                yield f"{cell_key(cell)} cannot be read as Python: so it has no points."
+            yield f"{_label(cell)} cannot be read as Python: if it does not run, it has no points."
             continue
         forbidden, allowed = _rules_of(cell_key(cell))
         known = {*usual, *allowed}

@@ -98,3 +98,16 @@ def test_every_automatic_exercise_is_asked_for_once(unit):
         assert f'check("{ask.exercise}", {ask.name})' in notebook.cells[ask.position].source
     num_code_cells = sum(cell.cell_type == "code" for cell in notebook.cells)
     assert sum(isinstance(step, RunCell) for step in planned) < num_code_cells / 2
+
+
+def test_an_answer_that_needs_a_cell_further_down_is_asked_behind_that():
+    release = a_release()
+    mine = a_release()
+    next(cell for cell in mine.cells if is_solution(cell)).source = "def f(n): return helper(n)"
+    mine.cells += [
+        new_code_cell("def helper(n): return less(n)", id="mine-0"),
+        new_code_cell("def less(n): return n", id="mine-1"),
+        new_code_cell("def other(n): return n", id="mine-2"),
+    ]
+    ids = [cell_key(mine.cells[step.position]) for step in steps(mine, release)]
+    assert ids == ["x", "mine-0", "mine-1", "x", "x-test", "mine-2"]

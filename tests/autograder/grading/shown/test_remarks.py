@@ -104,8 +104,6 @@ def test_ordinary_python_and_torch_are_usual(source):
 @pytest.mark.parametrize(
     "source",
     [
-        "%timeit f()",
-        "!ls",
         "f(",
         "x = '\0'",
         "x = '\ud800'",
