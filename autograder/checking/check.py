@@ -20,6 +20,7 @@ from typing import Any
 from autograder import catalogue, progress_file
 from autograder.checking.exercise_check import Check
 from autograder.checking.lookup import graded_check_of, practice_check_of
+from autograder.checking.own_cells import written
 from autograder.checking.scoring import score_answer
 from autograder.checking.seeds import AGAIN_SEEDS, PRACTICE_SEEDS, grading_seeds
 from autograder.checking.verdict import Points, Verdict
@@ -32,6 +33,7 @@ SLOW_SECONDS = 2.0
 
 def check(exercise: str, answer: object) -> Points:
     """Try an answer on practice sizes: the points, which show what is right or wrong."""
+    answer = written(answer)
     if progress_file.is_again(exercise) and VALIDATING not in os.environ:
         return Points(_again(exercise, answer))
     verdict = _verdict(exercise, answer, practice_check_of, PRACTICE_SEEDS)
@@ -49,6 +51,7 @@ def grade(exercise: str, answer: object) -> Points:
 
 def answer(exercise: str, mine: Callable[..., Any]) -> Callable[..., Any]:
     """The student's function if its check passes, else the course's own; prints which."""
+    mine = written(mine)
     verdict = _verdict(exercise, mine, practice_check_of, PRACTICE_SEEDS)
     if verdict.passed:
         print(f"Using your own “{catalogue.title_of(exercise)}”.")

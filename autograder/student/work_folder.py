@@ -6,6 +6,8 @@ Nothing is lost: a notebook that is replaced is kept in the folder `before` besi
 import contextlib
 import re
 import shutil
+from collections.abc import Iterator
+from copy import deepcopy
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,10 +16,12 @@ import nbformat
 from nbformat import NotebookNode
 
 from autograder import progress_file
-from autograder.cells import cell_key, is_solution
+from autograder.cells import no_such_cell
 from autograder.commands import CommandError, find_unit
 from autograder.files import replacing, write_whole
-from autograder.student import inspection, merge_answers
+from autograder.notebook_reader import Cell, read
+from autograder.student import inspection
+from autograder.student_notebook import StudentNotebook
 
 
 class WorkFolder:
@@ -36,17 +40,17 @@ class WorkFolder:
             CommandError: If it is not; the message says what to do.
         """
         unit = find_unit(self.root / "notebooks", wanted)
-        fresh, mine = self._release(unit), _read(self._notebook(unit))
-        inspection.refuse_missing_cells(unit, fresh, mine)
+        path, fresh = self._notebook(unit), self._release(unit)
+        mine = StudentNotebook(_cells(path), fresh)
+        inspection.refuse(unit, mine, self._spare_answers(path, fresh))
         self._refuse_unsaved(unit, mine)
-        handed_in = merge_answers.merge_answers(mine, fresh)
-        for line in inspection.report(unit, handed_in, fresh, self._checked()):
+        for line in inspection.report(unit, mine, self._checked()):
             print(line)
-        for line in inspection.remarks(mine, fresh):
+        for line in inspection.remarks(mine):
             print(f"Note: {line}")
-        path = self.work / "hand_in" / f"{unit}.ipynb"
-        write_whole(path, nbformat.writes(handed_in))
-        return path
+        handed_in = self.work / "hand_in" / f"{unit}.ipynb"
+        write_whole(handed_in, nbformat.writes(mine.release(to_read=False)))
+        return handed_in
 
     def fresh(self, wanted: str, cell: str = "") -> Path | None:
         """Replace a notebook by a fresh one with the answers in it, or reset one cell.
@@ -67,27 +71,26 @@ class WorkFolder:
 
     def _repaired(self, path: Path, release: NotebookNode, cell: str) -> NotebookNode:
         try:
-            mine = _read(path)
-        except CommandError:  # no notebook to reset one cell in: make a whole fresh one
-            mine, cell = nbformat.v4.new_notebook(), ""
-        if cell:
-            return merge_answers.with_cell_reset(mine, release, cell)
+            if cell:
+                return with_cell_reset(_read(path), release, cell)
+            mine = StudentNotebook(_cells(path), release)
+        except _NoNotebookError:  # none to reset one cell in: make a whole fresh one
+            mine = StudentNotebook((), release)
+        gone = set(mine.known).difference(mine.names, mine.answers)
         spare = self._spare_answers(path, release)
-        for line in inspection.rescues(mine, release, spare):
+        for line in inspection.rescues(mine, spare):
             print(line)
-        return merge_answers.merge_answers(mine, release, spare)
+        return mine.release({name: spare[name] for name in gone & spare.keys()}, to_read=False)
 
     def _spare_answers(self, path: Path, release: NotebookNode) -> dict[str, str]:
         """Answers for cells that a notebook lacks: from other files, then from the checks."""
-        stubs = {cell_key(cell): cell.source for cell in release.cells}
         handed_in = (self.work / "hand_in").glob(path.name)
         others = [file for file in (*handed_in, *path.parent.rglob("*.ipynb")) if file != path]
         spare: dict[str, str] = {}
         for file in sorted(others, key=lambda file: file.stat().st_mtime):
             with contextlib.suppress(CommandError):
-                cells = filter(is_solution, _read(file).cells)
-                texts = {cell_key(cell): cell.source for cell in cells}
-                spare |= {name: text for name, text in texts.items() if text != stubs.get(name)}
+                other = StudentNotebook(_cells(file), release)
+                spare |= other.answers if other.is_of_this_unit() else {}
         sources = {name: entry.get("source", "") for name, entry in self._checked().items()}
         return spare | {name: source.rstrip("\n") for name, source in sources.items() if source}
 
@@ -109,14 +112,13 @@ class WorkFolder:
         path = self.work / progress_file.NAME
         return dict(progress_file.read(path)["exercises"]) if path.exists() else {}
 
-    def _refuse_unsaved(self, unit: str, mine: NotebookNode) -> None:
+    def _refuse_unsaved(self, unit: str, mine: StudentNotebook) -> None:
         """Stop if an answer was checked after the last save and is not in the file."""
         saved = datetime.fromtimestamp(self._notebook(unit).stat().st_mtime).isoformat()
-        sources = {cell_key(cell): cell.source for cell in mine.cells}
         for name, entry in self._checked().items():
             is_later = entry.get("checked", "") > saved  # both in local time, in the same form
             source = entry.get("source", "").strip()
-            if name in sources and is_later and source not in sources[name]:
+            if name in mine.asked and is_later and source not in mine.answers.get(name, ""):
                 raise CommandError(
                     f"The notebook is not saved: your answer to {name} was checked at "
                     f"{entry['checked'][11:16]}, after the last save. Save it (Ctrl-S) and run "
@@ -124,16 +126,52 @@ class WorkFolder:
                 )
 
 
+def with_cell_reset(notebook: NotebookNode, fresh: NotebookNode, name: str) -> NotebookNode:
+    """A copy of a notebook with one cell as released, put back if it is gone.
+
+    Raises:
+        CommandError: If the fresh notebook has no such cell.
+    """
+    cells = read(nbformat.writes(notebook).encode())[0]
+    mine = StudentNotebook(cells, fresh)
+    if name not in mine.known:
+        raise CommandError(f"Nothing was changed: {no_such_cell(name, fresh)}")
+    repaired, original = deepcopy(notebook), deepcopy(mine.known[name])
+    if name in mine.counting:
+        repaired.cells[mine.counting[name]] = original
+    else:
+        order = list(mine.known)
+        before = order[: order.index(name)]
+        there = [index for each, index in mine.counting.items() if each in before]
+        repaired.cells.insert(max(there, default=-1) + 1, original)
+    return repaired
+
+
+class _NoNotebookError(CommandError):
+    """There is no notebook, or only a damaged one."""
+
+
+def _cells(path: Path) -> list[Cell]:
+    with _one_sentence_errors(path):
+        return read(path.read_bytes())[0]
+
+
 def _read(path: Path) -> NotebookNode:
-    try:
+    with _one_sentence_errors(path):
         notebook: NotebookNode = nbformat.reads(path.read_text("utf-8-sig"), as_version=4)
         return notebook
+
+
+@contextlib.contextmanager
+def _one_sentence_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
     except FileNotFoundError:
-        raise CommandError(
+        raise _NoNotebookError(
             f"{path} is not there. `make fresh UNIT={path.stem}` creates it."
         ) from None
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
-        raise CommandError(
+        raise _NoNotebookError(
             f"{path} is damaged: it is not a complete notebook. `make fresh UNIT={path.stem}` "
             "makes a new one and keeps the damaged file."
         ) from None

@@ -32,11 +32,11 @@ from autograder.grading.errors import GradingError
 from autograder.grading.gradebook import course_table, timestamp, unit_in_gradebook
 from autograder.grading.gradebook.grade_key import Key
 from autograder.grading.gradebook.submission_status import SubmissionStatus, statuses
-from autograder.grading.intake.merge import is_added
 from autograder.grading.release.archive import Form
 from autograder.grading.release.difference import exercise_of
 from autograder.grading.result import SubmissionResult
 from autograder.grading.run.submission import GradedSubmission
+from autograder.student_notebook import is_added
 
 NUM_BACKUPS = 10
 SECRET_FILE = "submission_secret.txt"

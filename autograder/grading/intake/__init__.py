@@ -6,6 +6,6 @@ of a learning platform.
 """
 
 from autograder.grading.intake.folder import Found, find
-from autograder.grading.intake.merge import Merged, merge
+from autograder.grading.intake.merge import Merged, merge, num_answers
 
-__all__ = ["Found", "Merged", "find", "merge"]
+__all__ = ["Found", "Merged", "find", "merge", "num_answers"]

@@ -46,12 +46,13 @@ Candidate = tuple[str, Callable[[], bytes]]
 """A file's path, and a function that reads it or raises OSError with a sentence."""
 
 
-def find(folder: Path, unit: str) -> Found:
+def find(folder: Path, unit: str, is_written: Callable[[bytes], bool] = bool) -> Found:
     """The notebook of a unit in one student's folder; never raises.
 
     Args:
         folder: What the student handed in, `submitted/<student>/<unit>`.
         unit: Name of the unit's folder, which is the notebook's name too.
+        is_written: Whether a file holds any answer; one that does wins.
     """
     remarks: list[str] = []
     try:
@@ -59,15 +60,17 @@ def find(folder: Path, unit: str) -> Found:
             return Found(
                 None, (f"{shown(folder.name)} is a link or no folder: it was left alone.",)
             )
-        found = choose(islice(_notebooks(folder, remarks), MAX_NOTEBOOKS), unit)
+        found = choose(islice(_notebooks(folder, remarks), MAX_NOTEBOOKS), unit, is_written)
     except OSError as error:
         found = Found(None, (f"The folder cannot be read ({error.strerror}).",))
     return Found(found.raw, (*found.remarks, *few(remarks)))
 
 
-def choose(candidates: Iterable[Candidate], unit: str) -> Found:
-    """The notebook of a unit among files: by its name, else the one with most of its cells."""
-    best: tuple[tuple[bool, int, bool], str, bytes | None] = ((False, -1, False), "", None)
+def choose(
+    candidates: Iterable[Candidate], unit: str, is_written: Callable[[bytes], bool] = bool
+) -> Found:
+    """The notebook of a unit among files: written, by its name, else with most of its cells."""
+    best: tuple[tuple[bool | int, ...], str, bytes | None] = ((False, False, -1), "", None)
     names, remarks = [], []
     for path, read in candidates:
         try:
@@ -76,7 +79,7 @@ def choose(candidates: Iterable[Candidate], unit: str) -> Found:
             remarks.append(f"{shown(path)} was not read: {error.strerror or error}.")
             continue
         names.append(path)
-        rank = _rank(path, raw, unit)
+        rank = (is_written(raw), *_rank(path, raw, unit))
         if rank > best[0]:
             best = (rank, path, raw)
     return Found(best[2], (*_about(best[1], names, unit), *remarks))

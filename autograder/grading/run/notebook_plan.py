@@ -7,12 +7,12 @@ cell becomes a question about the object with one name.
 
 import ast
 import symtable
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 
+from autograder.cell_code import python_of
 from autograder.cells import cell_key, is_solution, nbgrader_metadata
 from autograder.global_names import free_names
 
@@ -40,28 +40,33 @@ class Question:
 def steps(notebook: NotebookNode, release: NotebookNode) -> list[RunCell | Question]:
     """The steps to grade a release with a student's cells in it.
 
+    An answer that needs a cell of the student's further down is asked behind that, run again.
+
     Args:
         notebook: The release with the student's cells.
         release: The notebook as students got it.
     """
     given = {cell_key(cell) for cell in release.cells if not is_solution(cell)}
     asked = {each.position: each for each in questions(notebook)}
-    candidates = [
-        position
+    cells = {
+        position: _Code(cell.source, is_theirs=cell_key(cell) not in given)
         for position, cell in enumerate(notebook.cells)
         if cell.cell_type == "code"
         and position not in asked
         and DEMONSTRATION not in cell.metadata.get("tags", [])
-    ]
-    theirs = {
-        position for position in candidates if cell_key(notebook.cells[position]) not in given
     }
-    answers = {each.name for each in asked.values()}
-    needed = _needed(notebook, candidates, theirs, answers)
-    return [
-        asked.get(position) or RunCell(position, notebook.cells[position].source)
-        for position in sorted(needed | asked.keys())
+    needed = _needed(cells, {each.name for each in asked.values()})
+    answers = [n for n, cell in enumerate(notebook.cells) if is_solution(cell)]
+    planned: list[tuple[int, RunCell | Question]] = [
+        (position, RunCell(position, cells[position].source)) for position in sorted(needed)
     ]
+    for position, question in asked.items():
+        answer = max((n for n in answers if n < position), default=position)
+        if answer in cells and (late := _needs(cells, answer, position)):
+            planned += [(late, RunCell(answer, cells[answer].source)), (late, question)]
+        else:
+            planned.append((position, question))
+    return [step for _, step in sorted(planned, key=lambda each: each[0])]
 
 
 def questions(notebook: NotebookNode) -> Iterator[Question]:
@@ -83,25 +88,39 @@ def _checks(source: str) -> Iterator[tuple[str, str]]:
                 yield exercise, name
 
 
-def _needed(
-    notebook: NotebookNode, candidates: list[int], theirs: set[int], answers: set[str]
-) -> set[int]:
+class _Code:
+    """A cell's code, the names that it reads from its notebook, and those that it defines there."""
+
+    def __init__(self, source: str, *, is_theirs: bool) -> None:
+        self.source, self.is_theirs = python_of(source), is_theirs
+        self.reads, self.defines = _names(self.source)
+
+
+def _needed(cells: Mapping[int, _Code], answers: set[str]) -> set[int]:
     """All cells of the student's, and those of the course's on which they depend."""
-    reads, defines = {}, {}
-    for position in candidates:
-        reads[position], defines[position] = _names(notebook.cells[position].source)
-    needed = set(theirs)
-    names = answers.union(*(reads[position] for position in theirs))
-    while more := {n for n in candidates if n not in needed and defines[n] & names}:
+    needed = {position for position, cell in cells.items() if cell.is_theirs}
+    names = answers.union(*(cells[position].reads for position in needed))
+    while more := {n for n, cell in cells.items() if n not in needed and cell.defines & names}:
         needed |= more
-        names = names.union(*(reads[position] for position in more))
+        names = names.union(*(cells[position].reads for position in more))
     return needed
+
+
+def _needs(cells: Mapping[int, _Code], answer: int, question: int) -> int:
+    """The last of the student's cells below a question that its answer needs; 0 if none."""
+    there = set().union(*(cell.defines for n, cell in cells.items() if n < question))
+    missing, last = cells[answer].reads - there, 0
+    below = {n: cell for n, cell in cells.items() if n > question and cell.is_theirs}
+    while found := {n for n, cell in below.items() if cell.defines & missing}:
+        last = max(last, *found)
+        missing = missing.union(*(below.pop(n).reads for n in found)) - there
+    return last
 
 
 def _names(source: str) -> tuple[set[str], set[str]]:
     """Names that a cell reads from its notebook, and names that it defines there."""
     try:
-        table = symtable.symtable(TransformerManager().transform_cell(source), "cell", "exec")
+        table = symtable.symtable(source, "cell", "exec")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set(), set()
     defined = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned()}

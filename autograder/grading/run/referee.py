@@ -94,13 +94,14 @@ def _run_for_outputs(session: Session, notebook: NotebookNode, planned: Steps) -
 
 def _to_judge(planned: Steps, ended: set[int], known: Mapping[str, Verdict]) -> Steps:
     """The questions without a known verdict, and the cells before the last one that came back."""
-    asked = [each for each in planned if isinstance(each, Question) and each.exercise not in known]
-    last = asked[-1].position if asked else 0
-    cells = [each for each in planned if isinstance(each, RunCell) and each.position < last]
-    return sorted(
-        [*asked, *(each for each in cells if each.position not in ended)],
-        key=lambda step: step.position,
-    )
+    kept = [
+        each
+        for each in planned
+        if (each.position not in ended if isinstance(each, RunCell) else each.exercise not in known)
+    ]
+    while kept and isinstance(kept[-1], RunCell):
+        kept.pop()
+    return kept
 
 
 @one_thread()

@@ -135,7 +135,7 @@ class Run:
         due, stored = self.store.deadlines(self.unit), self.store.keys(self.unit)
         others = self._archive.others(self.store.release_of(self.unit))
         for student in self.students:
-            found = intake.find(self._folder(student), self.unit)
+            found = intake.find(self._folder(student), self.unit, self._is_written)
             about = (*found.remarks, timestamp.text_of(self._folder(student)), due(student))
             parts = (found.raw or b"", self.release.encode(), repr((about, self.seeds)).encode())
             key = grade_key(*parts)
@@ -154,6 +154,10 @@ class Run:
                     known=self._known(student) if is_same else {},
                     is_unsafe=self.options.is_unsafe,
                 )
+
+    def _is_written(self, raw: bytes) -> bool:
+        """Whether a file holds an answer, so that it counts before one that holds none."""
+        return intake.num_answers(raw, self._fresh) > 0
 
     def _known(self, student: str) -> dict[str, Verdict]:
         """Verdicts that stay when only one exercise is judged again."""

@@ -17,9 +17,9 @@ from traitlets import Bool
 
 from autograder import catalogue
 from autograder.cells import cell_key, is_solution, nbgrader_metadata
-from autograder.grading.intake.merge import is_added
 from autograder.grading.result import REMARKS_CELL
 from autograder.grading.shown import outputs
+from autograder.student_notebook import is_added
 
 Shown = tuple[NotebookNode, dict[str, Any]]
 

@@ -13,10 +13,11 @@ import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import ModuleType
 
-from IPython.core.inputtransformer2 import leading_empty_lines, leading_indent
+from IPython.core.inputtransformer2 import leading_indent
 from nbformat import NotebookNode
 
 from autograder import catalogue
+from autograder.cell_code import python_of
 from autograder.cells import cell_key, is_solution
 from autograder.checking.error_hints import A_PERSON
 from autograder.checking.lookup import check_of
@@ -208,7 +209,7 @@ def _parsed(source: str) -> ast.AST | None:
     """The code of a cell as a syntax tree; None if it is no Python, too long or too deep."""
     if len(source) > MAX_CHARACTERS:
         return None
-    lines = leading_indent(leading_empty_lines(source.splitlines(keepends=True)))  # as IPython
+    lines = leading_indent(python_of(source).splitlines(keepends=True))  # as IPython
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

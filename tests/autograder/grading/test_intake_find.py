@@ -6,11 +6,12 @@ import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
+import nbformat
 import pytest
 
-from autograder.grading.intake import find
+from autograder.grading.intake import find, num_answers
 from autograder.grading.intake.folder import MAX_BYTES
-from tests.autograder.grading.handed_in import OTHER, UNIT, text
+from tests.autograder.grading.handed_in import FRESH, OTHER, UNIT, text
 from tests.needs import ROOT, needs
 
 NOTEBOOK = text().encode()
@@ -215,3 +216,11 @@ def test_what_may_not_be_read_is_told():
         with without_rights():
             nothing(folder, "The folder cannot be read (Permission denied)")
         folder.chmod(0o700)
+
+
+def test_a_solved_notebook_beside_an_untouched_one_wins_and_is_told(folder):
+    (folder / NAME).write_bytes(nbformat.writes(FRESH).encode())
+    (folder / f"{UNIT} (1).ipynb").write_bytes(NOTEBOOK)
+    found = find(folder, UNIT, lambda raw: num_answers(raw, FRESH) > 0)
+    assert found.raw == NOTEBOOK
+    assert found.remarks == (f"Of 2 notebooks '{UNIT} (1).ipynb' was taken, and not '{NAME}'.",)

@@ -8,7 +8,7 @@ import pytest
 from nbgrader.utils import compute_checksum, determine_grade
 
 from autograder.grading.intake import merge
-from autograder.grading.intake.merge import MAX_ADDED_CELLS, MAX_CHARACTERS
+from autograder.student_notebook import MAX_ADDED_CELLS, MAX_CHARACTERS
 from tests.autograder.grading.handed_in import (
     ANSWERS,
     FRESH,
@@ -180,7 +180,6 @@ CHANGED_CELLS = {
     "a picture": ("u00-view", {"attachments": {"a.png": {}}}, ["u00-view: pictures were pasted"]),
     "a test as text": (TEST, {"cell_type": "markdown"}, [f"{TEST}: of another type"]),
     "an answer as text": (ANSWER, {"cell_type": "markdown"}, [f"{ANSWER}: of another type"]),
-    "a function more": (GIVEN, {"source": "def f():\n    return 1"}, [f"{GIVEN}: defines 'f'"]),
 }
 
 
@@ -331,7 +330,7 @@ def test_test_marked_as_solution_is_no_solution():
     grading = cell_of(plain(), TEST)["metadata"]["nbgrader"] | {"solution": True, "locked": False}
     content = json.loads(with_grading(TEST, grading))
     cell_of(content, TEST)["source"] = "2.0"
-    merged_whole(packed(content), f"{TEST}: changed by the student", f"{TEST}: points or other")
+    merged_whole(packed(content), f"{TEST}: of another text", f"{TEST}: points or other")
 
 
 def test_an_older_release_with_other_points_and_checks_blames_nobody():
@@ -350,11 +349,20 @@ def test_an_older_release_with_other_points_and_checks_blames_nobody():
     merged_whole(nbformat.writes(content).encode())
 
 
-def test_cell_of_the_right_type_comes_before_one_of_another():
+def test_a_note_with_the_name_of_an_answer_does_not_take_its_place():
     content = plain()
     text = cell_of(content, ANSWER) | {"cell_type": "markdown", "source": "a note", "id": "n"}
     content["cells"].insert(3, text)
-    merged_whole(packed(content))
+    note = merged_whole(packed(content), f"2 cells have the name {ANSWER}").cells[3]
+    assert (note.cell_type, note.source) == ("markdown", "a note")
+
+
+def test_a_function_in_a_given_cell_is_kept_beside_it():
+    content = plain()
+    cell_of(content, GIVEN)["source"] = "def f():\n    return 1"
+    cells = [cell.source for cell in merged_whole(packed(content)).cells]
+    place = cells.index("def f():\n    return 1")
+    assert cells[place - 1 : place + 2 : 2] == [ANSWERS[ANSWER], cell_of(FRESH, GIVEN).source]
 
 
 def test_deleted_cells_come_back():
@@ -368,27 +376,32 @@ def test_changed_locked_cells_come_back():
     cell_of(content, TEST)["source"] = "2.0"
     cell_of(content, "u00-setup")["source"] = "import os"
     names = f"u00-setup, {TEST}"
-    merged_whole(packed(content), f"{names}: changed by the student, graded as the course made it")
+    merged_whole(packed(content), f"{names}: of another text in the file, and the course's again")
 
 
-def test_first_written_of_copied_cells_counts():
+def test_last_copy_that_defines_the_function_counts_and_the_others_run_before():
     content = plain()
     place = content["cells"].index(cell_of(content, ANSWER))
-    copies = [cell_of(content, ANSWER) | {"id": f"c{k}", "source": f"evil({k})"} for k in (1, 2)]
-    content["cells"][place + 1 : place + 1] = copies
-    notebook = merged_whole(packed(content), f"3 cells claim to be {ANSWER}; the first written")
-    copied = notebook.cells[place + 1 : place + 3]
-    assert [(cell.cell_type, cell.source) for cell in copied] == [
-        ("raw", "evil(1)"),
-        ("raw", "evil(2)"),
+    wrong = "def tensor_bytes(shape, element_bytes):\n    return 0"
+    first = cell_of(content, ANSWER) | {"id": "first", "source": wrong}
+    content["cells"].insert(place, first)
+    piece = cell_of(content, ANSWER) | {"id": "piece", "source": "print(tensor_bytes((2,), 1))"}
+    content["cells"].insert(place + 2, piece)
+    cells = merged_whole(packed(content), f"3 cells have the name {ANSWER}; the last").cells
+    own = [cells[place], cells[place + 2]]
+    assert [(cell.cell_type, cell.source) for cell in own] == [
+        ("code", wrong),
+        ("code", piece["source"]),
     ]
 
 
-def test_written_copy_counts_where_the_first_is_the_stub():
-    content = plain()
-    stub = cell_of(content, ANSWER) | {"source": answers_in(FRESH)[ANSWER], "id": "other"}
-    content["cells"].insert(2, stub)
-    merged_whole(packed(content), f"2 cells claim to be {ANSWER}")
+def test_stub_does_not_count_before_or_behind_a_written_copy():
+    for place in (2, 30):
+        content = plain()
+        stub = cell_of(content, ANSWER) | {"source": answers_in(FRESH)[ANSWER], "id": "other"}
+        content["cells"].insert(place, stub)
+        cells = merged_whole(packed(content), f"2 cells have the name {ANSWER}").cells
+        assert len(cells) == len(FRESH.cells)
 
 
 @pytest.mark.parametrize("source", [None, "#" * (MAX_CHARACTERS + 1)], ids=["none", "long"])
@@ -403,7 +416,7 @@ def test_copy_that_is_text_counts_where_the_first_is_none(source):
 def test_copied_test_counts_once():
     content = plain()
     content["cells"] += [cell_of(content, TEST)] * 2
-    merged_whole(packed(content), f"3 cells claim to be {TEST}")
+    merged_whole(packed(content), f"3 cells have the name {TEST}; the first counts")
 
 
 # Whose cell is it?
@@ -419,8 +432,10 @@ def test_exchanged_names_are_set_right_by_the_functions(everywhere):
     )
     if everywhere:
         first["id"], second["id"] = other, ANSWER
-        told = f"The answer to {ANSWER} was found in the cell '{other}'"
-        merged_whole(packed(content), told, f"The answer to {other} was found")
+        names = f"{ANSWER}, {other}"
+        merged_whole(
+            packed(content), f"in other cells than those with their names: answers to {names}"
+        )
     else:
         merged_whole(packed(content))
 
@@ -428,8 +443,9 @@ def test_exchanged_names_are_set_right_by_the_functions(everywhere):
 def test_answer_that_lost_its_name_is_known_by_its_function():
     content = plain()
     cell_of(content, ANSWER).update(metadata={}, id="random")
-    missing = f"The answer to {ANSWER} was found in the cell 'random'"
-    merged_whole(packed(content), missing)
+    merged_whole(
+        packed(content), f"Found in other cells than those with their names: answers to {ANSWER}"
+    )
 
 
 def test_trial_of_a_function_is_no_answer_to_it():

@@ -70,7 +70,7 @@ def test_what_a_student_changed_is_said_whichever_release_it_was():
     test.source = "1.0"
     merged = merge(nbformat.writes(content).encode(), FRESH, [older()])
     assert merged.remarks == (
-        f"{ANSWER}-test: changed by the student, graded as the course made it.",
+        f"{ANSWER}-test: of another text in the file, and the course's again.",
     )
 
 

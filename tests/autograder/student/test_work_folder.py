@@ -81,13 +81,16 @@ def test_copies_changes_and_broken_cells_are_reported(folder, capsys):
     mine(folder).write_text("\ufeff" + mine(folder).read_text("utf-8"), "utf-8")
     handed_in = nbformat.read(folder.submit(UNIT), as_version=4)
     said = capsys.readouterr().out
-    assert "2 cells have the id u00-state-gib; only the first that is written counts" in said
-    assert "you changed u00-tensor-bytes-test; the course's version is handed in" in said
-    assert "a cell of your own is not valid Python (unexpected indent, line 1): `return 3`" in said
+    assert "2 cells have the name u00-state-gib; the last that defines the function cou" in said
+    assert "u00-tensor-bytes-test: of another text in the file, and the course's again" in said
+    assert (
+        "a cell of your own is not valid Python ('return' outside function, line 1): `return"
+        in said
+    )
     assert "you changed a text of the course (`# 00 · Start here" in said
     assert "Bytes of a tensor: is not valid Python (invalid syntax, line 1)" in said
     assert "%time" not in said
-    assert [each.cell_type for each in handed_in.cells[-3:]] == ["raw", "code", "code"]
+    assert [each.source for each in handed_in.cells[-2:]] == [own.source, "%time 1"]
 
 
 def test_unwritten_exercises_are_reported_and_may_be_handed_in(folder, capsys):
@@ -96,12 +99,17 @@ def test_unwritten_exercises_are_reported_and_may_be_handed_in(folder, capsys):
     assert capsys.readouterr().out.count("not written yet") == 5
 
 
-def test_missing_cell_is_refused_by_name(folder):
+def test_missing_answer_is_refused_by_name_where_it_can_be_put_back(folder, capsys):
+    folder.submit(UNIT)
     notebook = filled(UNIT, solved(UNIT))
-    notebook.cells = [each for each in notebook.cells if each.id != "u00-state-gib-test"]
+    gone = ("u00-state-gib", "u00-state-gib-test")
+    notebook.cells = [each for each in notebook.cells if each.id not in gone]
     put(folder, notebook)
-    with pytest.raises(CommandError, match=r"u00-state-gib-test is missing.*make fresh"):
+    with pytest.raises(CommandError, match=r"answer to u00-state-gib is missing.*make fresh"):
         folder.submit(UNIT)
+    (folder.work / "hand_in" / f"{UNIT}.ipynb").unlink()
+    folder.submit(UNIT)
+    assert "Missing and put back as the course made them: u00-state-gib" in capsys.readouterr().out
 
 
 def test_notebook_of_another_unit_is_refused(folder):

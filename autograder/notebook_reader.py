@@ -6,7 +6,7 @@ other metadata are dropped unseen.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 KINDS = ("code", "markdown", "raw")
@@ -38,6 +38,10 @@ class Cell:
     grading: Mapping[str, Any]
     tags: frozenset[str] = frozenset()
     has_attachments: bool = False
+
+    def with_source(self, source: str) -> "Cell":
+        """The same cell with another text."""
+        return replace(self, source=source)
 
 
 def read(raw: bytes) -> tuple[list[Cell], list[str]]:
@@ -86,6 +90,9 @@ def _parse_int(digits: str) -> int:
 
 def _entries(content: dict[str, Any]) -> list[Any]:
     entries = content.get("cells")
+    match content:
+        case {"worksheets": [{"cells": list(first)}, *_]}:  # format 3
+            entries = first
     if not isinstance(entries, list):
         raise Unreadable("it has no list of cells")
     if len(entries) > MAX_CELLS:
@@ -97,11 +104,14 @@ def _cell(entry: dict[str, Any]) -> Cell:
     metadata = _table(entry.get("metadata"))
     grading, tags = _table(metadata.get("nbgrader")), metadata.get("tags")
     known_tags = tags if isinstance(tags, list) else []
-    claims = (grading.get("grade_id"), entry.get("id"))
-    kind = entry.get("cell_type")
+    claims = (grading.get("grade_id"), entry.get("id"), metadata.get("id"))  # the last: Colab's
+    kind, source = entry.get("cell_type"), _source(entry.get("source", entry.get("input", "")))
+    if kind == "heading" and source is not None:  # format 3
+        level = entry.get("level")
+        kind, source = "markdown", f"{'#' * (level if level in range(7) else 1)} {source}"
     return Cell(
         kind=kind if isinstance(kind, str) and kind in KINDS else "raw",
-        source=_source(entry.get("source", "")),
+        source=source,
         claims=tuple(dict.fromkeys(each for each in claims if isinstance(each, str))),
         grading=grading,
         tags=frozenset(each for each in known_tags if isinstance(each, str)),
@@ -120,4 +130,4 @@ def _source(value: object) -> str | None:
     if not isinstance(value, str):
         return None
     whole = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return whole.replace("\r\n", "\n")
+    return whole.replace("\r\n", "\n").replace("\r", "\n")
