@@ -116,12 +116,16 @@ class Replacing:
     may_replace: Callable[[str], bool] = never
     releases: Sequence[str] = ()
 
+    def is_written(self, raw: bytes) -> bool:
+        """Whether a notebook holds an answer, so that it counts before one that holds none."""
+        return WorkIn(raw, self.releases).has_answers
+
     def doubt(self, destination: Destination, raw: bytes, handed_in: HandedIn) -> str:
         """Why a person should say whether a notebook replaces the present one; '' if it may."""
         present, time = destination.raw, destination.time
         if present is None or not WorkIn(present, self.releases).has_any:
             return ""
-        if not WorkIn(raw, self.releases).has_answers:
+        if not self.is_written(raw):
             return "has no written answer, and the one that was collected before has work in it"
         if time is None:
             return "may be older than the one that lies there, whose time is unknown"
@@ -255,7 +259,8 @@ class _Collecting:
     def _place(self, student: str, part: _Part, handed_in: HandedIn) -> None:
         """Write a student's notebook, if there is one and it may replace the present one."""
         remarks: list[str] = []
-        found = choose(islice(_candidates(part.files, remarks), MAX_NOTEBOOKS), self.unit)
+        files = islice(_candidates(part.files, remarks), MAX_NOTEBOOKS)
+        found = choose(files, self.unit, self.replacing.is_written)
         remarks = few([*found.remarks, *remarks])
         if found.raw is None:
             self._refuse(f"{student}: not collected. {' '.join(remarks)}")

@@ -61,12 +61,13 @@ def merge(raw: bytes | None, fresh: NotebookNode, others: Sequence[NotebookNode]
     return Merged(_carried_over(merged, given, fresh), remarks, lost, given=given)
 
 
-def num_answers(raw: bytes, fresh: NotebookNode) -> int:
-    """How many answers to the exercises of a release a file holds; 0 if it is no notebook."""
+def num_answers(raw: bytes, releases: Sequence[NotebookNode]) -> int:
+    """How many answers a file holds to the release that it is of; 0 if it is no notebook."""
     try:
-        return len(StudentNotebook(read(raw)[0], fresh).answers)
+        cells, _ = read(raw)
     except Unreadable:
         return 0
+    return len(StudentNotebook(cells, _given(cells, releases)).answers)
 
 
 def _given(cells: Sequence[Cell], releases: Sequence[NotebookNode]) -> NotebookNode:

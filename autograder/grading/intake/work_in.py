@@ -1,13 +1,11 @@
 """Tell whether a notebook holds work of a student's, as against a release that nobody touched."""
 
 from collections.abc import Sequence
-from functools import cached_property
 
 import nbformat
-from nbformat import NotebookNode
 
-from autograder.cells import cell_key, is_solution
-from autograder.grading.intake.merge import Merged, is_added, merge
+from autograder.grading.intake.merge import merge, num_answers
+from autograder.student_notebook import is_added
 
 MAX_PARTS = 3_000_000
 """Brackets and commas of a file that is looked into; what holds more holds outputs, so it ran."""
@@ -30,23 +28,15 @@ class WorkIn:
     @property
     def has_answers(self) -> bool:
         """Whether an answer is written in it."""
-        return not self._is_known or any(map(self._is_answer, self._merged.notebook.cells))
+        return not self._is_known or num_answers(self._raw, self._releases) > 0
 
     @property
     def has_any(self) -> bool:
         """Whether it holds an answer or another cell of the student's."""
-        return self.has_answers or any(
-            is_added(cell) and cell.source.strip() for cell in self._merged.notebook.cells
-        )
+        return self.has_answers or self._has_added
 
-    @cached_property
-    def _merged(self) -> Merged:
+    @property
+    def _has_added(self) -> bool:
         fresh, *others = self._releases
-        return merge(self._raw, fresh, others)
-
-    @cached_property
-    def _stubs(self) -> dict[str, str]:
-        return {cell_key(cell): cell.source.strip() for cell in self._releases[0].cells}
-
-    def _is_answer(self, cell: NotebookNode) -> bool:
-        return is_solution(cell) and cell.source.strip() != self._stubs.get(cell_key(cell), "")
+        cells = merge(self._raw, fresh, others).notebook.cells
+        return any(is_added(cell) and cell.source.strip() for cell in cells)

@@ -157,7 +157,7 @@ class Run:
 
     def _is_written(self, raw: bytes) -> bool:
         """Whether a file holds an answer, so that it counts before one that holds none."""
-        return intake.num_answers(raw, self._fresh) > 0
+        return intake.num_answers(raw, [self._fresh]) > 0
 
     def _known(self, student: str) -> dict[str, Verdict]:
         """Verdicts that stay when only one exercise is judged again."""

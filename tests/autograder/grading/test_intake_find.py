@@ -221,6 +221,6 @@ def test_what_may_not_be_read_is_told():
 def test_a_solved_notebook_beside_an_untouched_one_wins_and_is_told(folder):
     (folder / NAME).write_bytes(nbformat.writes(FRESH).encode())
     (folder / f"{UNIT} (1).ipynb").write_bytes(NOTEBOOK)
-    found = find(folder, UNIT, lambda raw: num_answers(raw, FRESH) > 0)
+    found = find(folder, UNIT, lambda raw: num_answers(raw, [FRESH]) > 0)
     assert found.raw == NOTEBOOK
     assert found.remarks == (f"Of 2 notebooks '{UNIT} (1).ipynb' was taken, and not '{NAME}'.",)
