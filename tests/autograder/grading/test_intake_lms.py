@@ -604,6 +604,15 @@ def test_blank_notebook_replaces_no_work_unless_a_person_says_so(submitted, ther
     assert early.students == ("ada",), "nothing lies there that could be lost"
 
 
+def test_solved_notebook_counts_before_an_untouched_one_of_the_same_upload(submitted):
+    second = MOODLE.format("ada").replace(".ipynb", " (1).ipynb")
+    download = {MOODLE.format("ada"): BLANK, second: NOTEBOOK}
+    replacing = Replacing(releases=(nbformat.writes(FRESH),))
+    collected = collect(submitted, download, replacing=replacing)
+    lies_at(submitted, "ada", NOTEBOOK)
+    assert "(1).ipynb' was taken, and not" in " ".join(collected.remarks)
+
+
 def test_work_replaces_work_in_silence(submitted):
     replacing = Replacing(releases=(nbformat.writes(FRESH),))
     collect(submitted, {CANVAS.format("ada"): NOTEBOOK}, replacing=replacing)
