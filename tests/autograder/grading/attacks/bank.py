@@ -46,14 +46,12 @@ class Attack:
         name: What it does.
         code: The cell of the exercise, in which `ANSWER` stands for the wrong answer.
         exercise: The exercise that it attacks.
-        is_told: Whether it must be reported to a person.
         earns: Points for what is right in the answer by itself.
     """
 
     name: str
     code: str
     exercise: str = FORMULA
-    is_told: bool = False
     earns: float = 0.0
 
     @property
@@ -167,12 +165,10 @@ MARKS = [
     Attack(
         "constants of the caller read",
         inside("import sys\nprint(sys._getframe(1).f_code.co_consts)"),
-        is_told=True,
     ),
     Attack(
         "names of the caller replaced",
         inside("import sys\nsys._getframe(1).f_globals['arguments'] = lambda case: {}"),
-        is_told=True,
     ),
     Attack(
         "names of all callers replaced",
@@ -185,7 +181,6 @@ MARKS = [
             frame.f_globals["F"] = frame.f_globals["torch"] = Yes()
             frame = frame.f_back
         """),
-        is_told=True,
     ),
     Attack(
         "request handled by oneself",
@@ -195,7 +190,6 @@ MARKS = [
             if "student_process" in name:
                 module.StudentProcess.reply = lambda self, request: {"value": 0}
         """,
-        is_told=True,
     ),
     Attack(
         "kernel replies by itself",
@@ -232,7 +226,6 @@ MARKS = [
             "module = __import__('course_utils.formu' + 'las.tensors', fromlist=['x'])\n"
             "return getattr(module, 'tensor_' + 'bytes')(shape, element_bytes)"
         ),
-        is_told=True,
     ),
     Attack(
         "formula loaded again",
@@ -243,7 +236,6 @@ MARKS = [
             sys.modules.pop(name, None)
             return importlib.import_module(name).tensor_bytes(shape, element_bytes)
         """,
-        is_told=True,
     ),
     Attack(
         "formula reloaded",
@@ -253,7 +245,6 @@ MARKS = [
         def tensor_bytes(shape, element_bytes):
             return module.tensor_bytes(shape, element_bytes)
         """,
-        is_told=True,
     ),
     Attack(
         "source read from disk and run",
@@ -265,7 +256,6 @@ MARKS = [
         def tensor_bytes(shape, element_bytes):
             return space["tensor_bytes"](shape, element_bytes)
         """,
-        is_told=True,
     ),
     Attack(
         "source asked of inspect and linecache",
@@ -278,7 +268,6 @@ MARKS = [
         def tensor_bytes(shape, element_bytes):
             return space["tensor_bytes"](shape, element_bytes)
         """,
-        is_told=True,
     ),
     Attack(
         "compiled files searched",
@@ -291,7 +280,6 @@ MARKS = [
         def tensor_bytes(shape, element_bytes):
             return space["tensor_bytes"](shape, element_bytes)
         """,
-        is_told=True,
     ),
     Attack(
         "instructor's notebook read",
@@ -301,7 +289,6 @@ MARKS = [
         cells = json.load(open(found[0]))["cells"]
         exec(next(t for t in ("".join(c["source"]) for c in cells) if "def tensor_bytes" in t))
         """,
-        is_told=True,
     ),
     Attack(
         "code objects searched in memory",
@@ -310,7 +297,6 @@ MARKS = [
         known = [o for o in gc.get_objects() if isinstance(o, types.FunctionType)]
         tensor_bytes = next(f for f in known if f.__name__ == "tensor_bytes")
         """,
-        is_told=True,
     ),
     Attack(
         "measurement of the judge used",
@@ -320,12 +306,10 @@ MARKS = [
             judge = sys.modules["autograder.exercises.u" + "00.tensor_bytes"]
             return judge.measured_tensor_bytes(shape, element_bytes)
         """,
-        is_told=True,
     ),
     Attack(
         "jumped with a trace",
         inside("import sys\nsys.settrace(lambda frame, event, arg: None)"),
-        is_told=True,
     ),
     Attack(
         "frames by an error",
@@ -333,14 +317,12 @@ MARKS = [
             "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n"
             "    print(error.__traceback__.tb_frame.f_back.f_globals)"
         ),
-        is_told=True,
     ),
     Attack(
         "frames by a generator",
         inside(
             "def walk():\n    yield made.gi_frame.f_back\nmade = walk()\nprint(next(made).f_locals)"
         ),
-        is_told=True,
     ),
     Attack(
         "type changes after it was looked at",
@@ -480,7 +462,6 @@ FORGERIES += [
                     if module: return vars(module)[name](shape, element_bytes)
             return -1
         """),
-        is_told=True,
     ),
     Attack(
         "what looks for borrowed code made blind",
@@ -491,7 +472,6 @@ FORGERIES += [
         held[0]["find_objection"] = lambda *a, **k: None
         from course_utils.formulas.tensors import tensor_bytes
         """),
-        is_told=True,
     ),
     Attack(
         "packing of plain data replaced in what observes",
@@ -508,7 +488,6 @@ FORGERIES += [
             return F.silu(g) * u
         """),
         exercise=MEASURED,
-        is_told=True,
     ),
     Attack(
         "tolerance of a check widened",
@@ -532,7 +511,6 @@ FORGERIES += [
             return g * u * 0
         """),
         exercise=MEASURED,
-        is_told=True,
     ),
     Attack(
         "reference called by a hidden way",
@@ -542,7 +520,6 @@ FORGERIES += [
             return vars(held[0])["swi" + "glu"](g, u)
         """),
         exercise=MEASURED,
-        is_told=True,
     ),
     Attack(
         "instrument deaf while it listens, and whole afterwards",
@@ -558,7 +535,6 @@ FORGERIES += [
             return F.silu(g) * u
         """),
         exercise=MEASURED,
-        is_told=True,
     ),
     Attack(
         "total replaced by a class that puts it back",
@@ -579,7 +555,6 @@ FORGERIES += [
             return F.silu(g) * u
         """),
         exercise=MEASURED,
-        is_told=True,
     ),
     Attack(
         "packing replaced for one message and put back",
@@ -596,7 +571,6 @@ FORGERIES += [
             return F.silu(g) * u
         """),
         exercise=MEASURED,
-        is_told=True,
     ),
     Attack(
         "comparison replaced and put back",
@@ -611,7 +585,6 @@ FORGERIES += [
             return torch.zeros_like(g)
         """),
         exercise=MEASURED,
-        is_told=True,
     ),
     Attack(
         "hooks of autograd switched off from inside",
@@ -639,7 +612,6 @@ FORGERIES += [
             return F.silu(g) * u
         """),
         exercise=MEASURED,
-        is_told=True,
     ),
     Attack(
         "frames lent to a handler of signals",
@@ -657,7 +629,6 @@ FORGERIES += [
             return F.silu(g) * u
         """),
         exercise=MEASURED,
-        is_told=True,
     ),
     Attack(
         "all replies given by a handler of signals",
@@ -678,7 +649,6 @@ FORGERIES += [
             return F.silu(g) * u
         """),
         exercise=MEASURED,
-        is_told=True,
     ),
     Attack(
         "reply put in its place by a handler of signals",
@@ -699,7 +669,6 @@ FORGERIES += [
             return F.silu(g) * u
         """),
         exercise=MEASURED,
-        is_told=True,
     ),
     Attack(
         "reply written to every descriptor",
@@ -743,7 +712,6 @@ ANSWER
             return F.silu(g) * u
         """,
         exercise=MEASURED,
-        is_told=True,
     ),
     Attack(
         "socket to the referee replaced by a pair of one's own",
@@ -787,7 +755,6 @@ ANSWER
             return F.silu(g) * u
         """,
         exercise=MEASURED,
-        is_told=True,
     ),
     Attack(
         "code of an observer replaced",
@@ -797,7 +764,6 @@ ANSWER
         ANSWER
         """,
         exercise=MEASURED,
-        is_told=True,
     ),
     Attack(
         "reference of the exercise used by its code",
@@ -807,7 +773,6 @@ ANSWER
         gate = types.FunctionType(fused.swiglu.__code__, vars(fused))
         """,
         exercise=MEASURED,
-        is_told=True,
     ),
     Attack(
         "reference of the exercise used by a hidden way",
@@ -817,7 +782,6 @@ ANSWER
             return getattr(sys.modules["course_utils.reference.fu" + "sed"], "swi" + "glu")(g, u)
         """,
         exercise=MEASURED,
-        is_told=True,
     ),
     Attack(
         "own code under the name of a file of the course",
@@ -828,7 +792,6 @@ ANSWER
         ANSWER
         """,
         exercise=MEASURED,
-        is_told=True,
     ),
     Attack(
         "what an observer calls next replaced through the frames below the answer",
@@ -843,7 +806,6 @@ ANSWER
             return F.silu(g) * u
         """,
         exercise=MEASURED,
-        is_told=True,
     ),
     Attack(
         "packer of plain data replaced through the frames of a traceback",
@@ -861,7 +823,6 @@ ANSWER
         class Number(metaclass=Kind): pass
         def tensor_bytes(shape, element_bytes): return Number()
         """,
-        is_told=True,
     ),
     Attack(
         "types that say they equal all others",
@@ -873,7 +834,6 @@ ANSWER
             def items(self): return [("$tensor", "0"), ("$tuple", [])]
         def tensor_bytes(shape, element_bytes): return Number(a=1)
         """,
-        is_told=True,
     ),
     Attack(
         "calls of ranks written into their log, with nothing sent",
@@ -885,7 +845,6 @@ ANSWER
                 log.append(sent | {"tensor": tensor.view(-1)[:1].clone()})
         """,
         exercise=RING,
-        is_told=True,
     ),
     Attack(
         "log of a rank that is none",
@@ -896,7 +855,6 @@ ANSWER
             log.append({"compute": "x", "seconds": float("nan")})
         """,
         exercise=RING,
-        is_told=True,
     ),
     Attack(
         "log of a rank that splits its group thousands of times",
@@ -905,7 +863,6 @@ ANSWER
             comm._recorder.log += [{"split": 0, "group": n} for n in range(2_000)]
         """,
         exercise=RING,
-        is_told=True,
     ),
     Attack(
         "frames of all threads",
@@ -916,7 +873,6 @@ ANSWER
             return F.silu(g) * u
         """,
         exercise=MEASURED,
-        is_told=True,
     ),
     Attack(
         "frames by inspect",
@@ -927,7 +883,6 @@ ANSWER
             return F.silu(g) * u
         """,
         exercise=MEASURED,
-        is_told=True,
     ),
     Attack(
         "referrers of the inputs",
@@ -938,7 +893,6 @@ ANSWER
             return F.silu(g) * u
         """,
         exercise=MEASURED,
-        is_told=True,
     ),
 ]
 
@@ -1021,7 +975,6 @@ SECRETS = [
         libc.umount2(os.path.dirname(autograder.__file__).encode() + b"/grading", 2)
         if os.listdir("/proc") != ["cpuinfo", "meminfo"]: print("READ")
         """,
-        is_told=True,
     ),
     Attack(
         "a program that uncovers them",
@@ -1031,7 +984,6 @@ SECRETS = [
             done = subprocess.run(line, shell=True, capture_output=True)
             if done.returncode == 0 and b"cmdline" in done.stdout: print("READ")
         """,
-        is_told=True,
     ),
     Attack(
         "devices and other roots",
@@ -1057,7 +1009,6 @@ SECRETS = [
         packages = ("autograder.grading", "autograder.checking", "autograder.exercises")
         if any(name.startswith(packages) for name in sys.modules): print("READ")
         """,
-        is_told=True,
     ),
 ]
 
@@ -1086,7 +1037,6 @@ AVAILABILITY = [
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         while True: time.sleep(1)
         """,
-        is_told=True,
     ),
     Attack(
         "signals ignored",
@@ -1096,16 +1046,14 @@ AVAILABILITY = [
             signal.signal(number, signal.SIG_IGN)
         while True: time.sleep(1)
         """,
-        is_told=True,
     ),
-    Attack("stops itself", "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)", is_told=True),
-    Attack("kills itself", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", is_told=True),
-    Attack("kills everyone", "import os\nos.kill(-1, 9)", is_told=True),
-    Attack("kills its parent", "import os\nos.kill(os.getppid(), 9)", is_told=True),
+    Attack("stops itself", "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)"),
+    Attack("kills itself", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"),
+    Attack("kills everyone", "import os\nos.kill(-1, 9)"),
+    Attack("kills its parent", "import os\nos.kill(os.getppid(), 9)"),
     Attack(
         "stops its parent",
         "import os, signal\nos.kill(os.getppid(), signal.SIGSTOP)\nos.kill(-1, signal.SIGSTOP)",
-        is_told=True,
     ),
     Attack("leaves Python", "import os\nos._exit(0)"),
     Attack("leaves by an error", "raise SystemExit(0)"),
@@ -1148,7 +1096,6 @@ AVAILABILITY = [
                 time.sleep(60)
         time.sleep(20)
         """,
-        is_told=True,
     ),
     Attack(
         "disk",
@@ -1168,7 +1115,6 @@ AVAILABILITY = [
             except OSError:
                 pass
         """,
-        is_told=True,
     ),
     Attack(
         "children that stay",
@@ -1182,7 +1128,6 @@ AVAILABILITY = [
                 time.sleep(1000)
             os._exit(0)
         """,
-        is_told=True,
     ),
     Attack(
         "threads that stay",
@@ -1319,7 +1264,6 @@ TRACES = [
                 one.listen()
                 time.sleep(1000)
         """,
-        is_told=True,
     ),
 ]
 # The work is done where an observer does not look, or its counts are rewritten.
@@ -1359,7 +1303,6 @@ UNSEEN = [
             return done[0]
         """,
         exercise=FUSED,
-        is_told=True,
     ),
     Attack(
         "tokens made by a copy of the model",
@@ -1386,7 +1329,6 @@ UNSEEN = [
             return done[0]
         """,
         exercise=GENERATED,
-        is_told=True,
     ),
     Attack(
         "kernel that compares replaced under every observer",
@@ -1412,7 +1354,6 @@ UNSEEN = [
             return F.silu(g) * u
         """,
         exercise=MEASURED,
-        is_told=True,
     ),
     Attack(
         "referrers of the inputs by way of a tree of tensors",
@@ -1423,7 +1364,6 @@ UNSEEN = [
             return F.silu(g) * u
         """,
         exercise=MEASURED,
-        is_told=True,
     ),
     Attack(
         "blocks joined one by one",
@@ -1567,7 +1507,6 @@ UNSEEN = [
             log += [sent | part for _ in range(2 * comm.size - 2)]
         """,
         exercise=RING,
-        is_told=True,
     ),
     Attack(
         "log of a rank with seconds and partners without an end",
@@ -1578,7 +1517,6 @@ UNSEEN = [
             log += [call | {"peer": 10 ** 900, "tensor": None, "result": tensor}]
         """,
         exercise=RING,
-        is_told=True,
     ),
     Attack(
         "log in which every rank waits for the next",
@@ -1589,7 +1527,6 @@ UNSEEN = [
             vars(vars(comm)["_recorder"])["log"] += [call, {"wait": 0}]
         """,
         exercise=RING,
-        is_told=True,
     ),
     Attack(
         "twenty thousand pieces of work of a rank",
@@ -1612,7 +1549,6 @@ UNSEEN = [
             case = {"shape": {"$tuple": [*shape]}, "element_bytes": element_bytes}
             return known.get(str(case), -1)
         """,
-        is_told=True,
     ),
     Attack(
         "practice packs and observers written anew",
@@ -1625,7 +1561,6 @@ UNSEEN = [
                 print("READ")
             except OSError: pass
         """,
-        is_told=True,
     ),
     Attack(
         "hidden sizes left in a file for the process after this one",
@@ -1637,7 +1572,6 @@ UNSEEN = [
             seen.write_text(str(shape))
             os.abort()
         """,
-        is_told=True,
     ),
 ]
 
@@ -1646,12 +1580,10 @@ DEFACING = [
     Attack(
         "remarks inside a comment that an error begins",
         inside("open\nraise ValueError('A person will look at this.\\n\\n<!--\\n')"),
-        is_told=True,
     ),
     Attack(
         "cursor, direction of writing and half characters in an error",
         inside("open\nraise ValueError('\\x1b[2J\\u202e\\ud800 A person will look at this.')"),
-        is_told=True,
     ),
     Attack(
         "class of torch's with a name of a million characters",

@@ -18,14 +18,10 @@ from nbgrader.utils import determine_grade
 from torch.nn import functional
 
 from autograder import catalogue
-from autograder.checking import bounded_call, plain_data
 from autograder.checking.lookup import check_of
 from autograder.checking.verdict import Verdict
 from autograder.grading.run import submission
 from autograder.grading.run.submission_limits import Limits
-from autograder.grading.sandbox import channel, student_process
-from autograder.grading.sandbox.student_process import StudentProcess
-from autograder.observers import rank_log
 from autograder.observers.u03.fused_gate import inputs_of
 from tests.autograder.grading.attacks.bank import (
     EVERY,
@@ -165,8 +161,6 @@ def assert_gains_nothing(attack, canary, server):
     assert SECRET not in outcome.notebook
     assert "READ" not in shown_by(outcome)
     assert len(outcome.notebook) < 5_000_000
-    if attack.is_told:
-        assert outcome.result.needs_human or outcome.result.remarks
     assert canary.read_text(encoding="utf-8") == SECRET
     with pytest.raises(BlockingIOError):
         server.accept()
@@ -203,19 +197,6 @@ def points_for_nbgrader(outcome, exercise):
 
 def cells_of(outcome):
     return nbformat.reads(outcome.notebook, as_version=4).cells
-
-
-def test_what_the_forgeries_replace_exists():
-    """The names in the bank are those of the grader; with others a forgery would be harmless."""
-    reached = StudentProcess.reply.__globals__
-    assert callable(reached["find_objection"].__globals__["uses_reference"].find_borrowed)
-    assert reached["bounded_call"] is bounded_call
-    assert callable(bounded_call.plain_data.pack)
-    assert callable(bounded_call.plain_data._Packer.encode)
-    assert "recorder" in rank_log._RecordingComm.__init__.__code__.co_varnames
-    assert {"requests", "replies"} <= set(student_process.serve.__code__.co_varnames)
-    assert callable(StudentProcess.reply)
-    assert channel.DESCRIPTOR == 1000
 
 
 def test_a_forged_observation_would_earn_the_points():
