@@ -16,6 +16,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import ContextDecorator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -24,7 +25,7 @@ from autograder.checking.exercise_check import Check
 from autograder.checking.lookup import check_of
 from autograder.exercises.model_answers import whole_model_source
 from autograder.files import write_whole
-from autograder.grading.sandbox.kept_code import FILE, OPEN, STRIPPED, home_of, is_written
+from autograder.kept_names import FILE, OPEN, STRIPPED, home_of, is_within, is_written
 
 TAUGHT = "course_utils."
 WITH_DATA = ("course_utils.records.", "course_utils.planner.")
@@ -102,7 +103,7 @@ def _parts(value: Any) -> Iterator[Any]:
             yield value.__func__
         case property():
             yield from filter(None, (value.fget, value.fset))
-        case functools.partial() | functools.cached_property():
+        case functools.partial() | functools.cached_property() | ContextDecorator(func=_):
             yield value.func
         case dict():
             yield from value.values()
@@ -120,8 +121,8 @@ def needed(exercise: str, check: Check) -> tuple[set[str], set[str]]:
         reached.add(check.observe)
     for name in check.allowed_names:
         reached.add(_found(name))
-    answers = {*check.give_away, check.fallback}
-    kept = {each for each in reached.names if not _within(each, (*OPEN, *answers))}
+    answers = {*check.give_away, check.fallback} - {""}
+    kept = {each for each in reached.names if not is_within(each, (*OPEN, *answers))}
     return kept, reached.outside
 
 
@@ -154,10 +155,6 @@ def _full_name(name: str) -> str:
     return found.__name__ if is_module else f"{found.__module__}.{found.__qualname__}"
 
 
-def _within(name: str, places: Iterable[str]) -> bool:
-    return any(name == place or name.startswith(f"{place}.") for place in places if place)
-
-
 def derived() -> dict[str, list[dict[str, Any]]]:
     """For each unit its processes: their exercises, what they keep, and what of torch is absent.
 
@@ -187,7 +184,7 @@ def _processes(unit: catalogue.Unit) -> Iterator[dict[str, Any]]:
         if data := [each for each in kept[key] if each.startswith(WITH_DATA)]:
             raise ValueError(f"{exercises} need data that is not there while graded: {data}")
         answers = set().union(*(absent(check_of(each)) for each in exercises))
-        answers -= {a for a in answers for name in of_torch[key] if _within(name, (a,))}
+        answers -= {a for a in answers for name in of_torch[key] if is_within(name, (a,))}
         of_course = _by_module(sorted(kept[key]))
         yield {"exercises": exercises, "kept": of_course, "absent": sorted(answers)}
 
@@ -207,4 +204,9 @@ def text() -> str:
 
 
 if __name__ == "__main__":
-    write_whole(FILE, text())
+    derived_text, name = text(), FILE.relative_to(FILE.parents[3])
+    if not FILE.exists() or FILE.read_text(encoding="utf-8") != derived_text:
+        if sys.argv[1:] == ["--check"]:
+            sys.exit(f"  differs {name}: what exercises need has changed, run `make build`")
+        write_whole(FILE, derived_text)
+        print(f"  wrote {name}: read what is new in it, students' code will have that")

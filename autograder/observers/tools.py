@@ -14,6 +14,7 @@ from autograder.checking import bounded_call, plain_data
 from autograder.checking.exercise_check import Case
 from autograder.checking.result_form import WrongForm, require_number
 from autograder.observers.side_effects import settings_put_back, watched
+from autograder.observers.unseen_work import noted
 
 
 def length_of(tensors: Iterable[Tensor | None]) -> float:
@@ -89,9 +90,13 @@ def keep(results: list[Tensor], result: object) -> Tensor:
     return results[0]
 
 
-def errors_as_data(observe: Callable[[Any, Case], object]) -> Callable[[Any, Case], object]:
+def errors_as_data(
+    observe: Callable[[Any, Case], object], *, may_copy: bool = False
+) -> Callable[[Any, Case], object]:
     """Make an ``observe`` return an error of the student's code as plain data: one case fails.
 
+    Work beside an instrument could not be counted: that is such an error, too, but for numbers
+    that leave torch where `may_copy` says that they are a right way to make a copy.
     What the answer leaves changed around it stands beside the observation as ``"left"``: a judge
     says it where nothing else is wrong.
     """
@@ -99,9 +104,10 @@ def errors_as_data(observe: Callable[[Any, Case], object]) -> Callable[[Any, Cas
     @functools.wraps(observe)
     def observe_or_error(answer: Any, case: Case) -> object:
         complaints: list[str] = []
+        unseen: list[str] = []
         try:
-            with settings_put_back():
-                observed = observe(watched(answer, complaints), case)
+            with settings_put_back(), noted(unseen, may_copy=may_copy):
+                observed = observe(watched(answer, complaints, unseen), case)
         except _NotATensor as error:
             kind = "nothing" if str(error) == "None" else "not plain"
             return {"trouble": kind, "what": str(error), "printed_characters": 0}
@@ -109,6 +115,8 @@ def errors_as_data(observe: Callable[[Any, Case], object]) -> Callable[[Any, Cas
             if bounded_call.is_unwritten(error):
                 raise
             return bounded_call.describe_error(error)
+        if unseen:
+            return {"trouble": "not counted", "what": unseen[0], "printed_characters": 0}
         if not complaints:
             return observed
         left = {"trouble": "left", "what": complaints[0], "printed_characters": 0}

@@ -34,6 +34,8 @@ from autograder.grading.shown import outputs
 Seeds = tuple[int, ...]
 Steps = Sequence[RunCell | Question]
 
+OF_REFEREE = ("gone", "not judged")  # kinds of trouble that no process reports of itself
+
 _preparing = threading.Lock()
 
 
@@ -189,6 +191,8 @@ def _answer_result(session: Session, question: Question, seeds: Seeds) -> Answer
 def _observation(reply: Plain) -> dict[str, Plain]:
     """The observation in a reply of the sandbox, which may be anything."""
     value = reply if type(reply) is dict else {}
+    if value.get("trouble") in OF_REFEREE:  # a person is asked by nobody but the referee
+        value = {}
     if error_hints.is_trouble(value) or ("value" in value and "trouble" not in value):
         return value
     return {"trouble": "gone", "how": "no observation came back"}

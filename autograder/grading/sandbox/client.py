@@ -7,9 +7,9 @@ import subprocess
 from abc import ABC, abstractmethod
 from typing import Any
 
+from autograder.checking.plain_data import Plain
 from autograder.grading.errors import GradingError
 from autograder.grading.sandbox import framing
-from autograder.checking.plain_data import Plain
 from autograder.grading.sandbox.bubblewrap import Launcher, kill_group
 from autograder.grading.sandbox.kept_code import Fork
 

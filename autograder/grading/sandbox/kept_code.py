@@ -20,21 +20,9 @@ from typing import Any, NoReturn
 import autograder
 from autograder.checking.exercise_check import Check
 from autograder.grading.course_version import SOURCE
+from autograder.kept_names import FILE, OPEN, STRIPPED, home_of, is_within, is_written
 
-FILE = Path(__file__).with_name("kept.json")
-STRIPPED = ("course_utils.", "autograder.exercises.", "autograder.observers.")
-# Kept whole: sizes, their names, spans and events, which hold no answer.
-OPEN = (
-    "course_utils.configs",
-    "course_utils.instruments.operands",
-    "course_utils.intervals",
-    "course_utils.literals",
-    "course_utils.preflight",
-    "course_utils.quantities",
-    "course_utils.traces.event",
-)
-UNLOADED = ("autograder.checking", "autograder.exercises", "autograder.grading")
-UNLOADED += ("autograder.observers",)
+UNLOADED = tuple(f"autograder.{room}" for room in ("checking", "exercises", "grading", "observers"))
 
 
 @dataclass(frozen=True)
@@ -74,11 +62,6 @@ def forks_of(unit: str) -> tuple[Fork, ...]:
     )
 
 
-def home_of(function: FunctionType) -> tuple[str, str]:
-    """The module in whose file a function's code stands, and its name there."""
-    return str(function.__globals__.get("__name__")), function.__code__.co_qualname
-
-
 class Course:
     """The functions of the course and of torch in this process, as far as they may go."""
 
@@ -101,9 +84,9 @@ class Course:
         stays, goes = {*kept}, tuple(absent)
         for module, name, function in self._functions:
             if module.startswith(STRIPPED):
-                is_needed = f"{module}.{name.split('.')[0]}" in stays or _within(module, OPEN)
+                is_needed = f"{module}.{name.split('.')[0]}" in stays or is_within(module, OPEN)
             else:
-                is_needed = not _within(f"{module}.{name}", goes)
+                is_needed = not is_within(f"{module}.{name}", goes)
             if not is_needed and is_written(function):
                 _remove_code(function)
 
@@ -116,15 +99,6 @@ def _module_of(name: str) -> str:
     return name if name in sys.modules else name.rpartition(".")[0]
 
 
-def is_written(function: FunctionType) -> bool:
-    """Whether somebody wrote it; what a dataclass makes holds no answer."""
-    return not function.__code__.co_filename.startswith("<")
-
-
-def _within(name: str, places: Iterable[str]) -> bool:
-    return any(name == place or name.startswith(f"{place}.") for place in places)
-
-
 def files_of(absent: Iterable[str]) -> list[Path]:
     """The files, compiled ones too, of what of torch is absent, and all of the course."""
     rooms = [*(SOURCE / "course_utils").iterdir()]
@@ -132,7 +106,7 @@ def files_of(absent: Iterable[str]) -> list[Path]:
     sources = [
         Path(module.__file__)
         for name, module in sys.modules.items()
-        if _within(name, named) and getattr(module, "__file__", None)
+        if is_within(name, named) and getattr(module, "__file__", None)
     ]
     return [*rooms, *sources, *(Path(cache_from_source(str(path))) for path in sources)]
 

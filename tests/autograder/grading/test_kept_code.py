@@ -11,6 +11,7 @@ from autograder.exercises import kept
 from autograder.grading.run.session import Session
 from autograder.grading.run.submission_limits import Limits
 from autograder.grading.sandbox import kept_code, process_sandbox
+from autograder.kept_names import FILE, OPEN, is_within
 
 FORKS = [fork for unit in catalogue.units() for fork in kept_code.forks_of(f"u{unit.number}")]
 # Looks at every function that lives in the process, whatever name leads to it.
@@ -40,9 +41,11 @@ print([path for path in found if os.path.getsize(path)], len(names))
 RELOADED = """
 import importlib, sys
 for name in [name for name in sys.modules if name.startswith("course_utils.formulas")]:
-    for way in (importlib.reload, lambda m: importlib.import_module(sys.modules.pop(name).__name__)):
-        try: way(sys.modules[name])
-        except (ImportError, KeyError): pass
+    try:
+        importlib.reload(sys.modules[name])
+        del sys.modules[name]
+        importlib.import_module(name)
+    except ImportError: pass
 import course_utils.formulas.tensors as tensors
 tensors.tensor_bytes((3, 5), 4)
 """
@@ -55,7 +58,7 @@ def told():
 
     def run(fork, source):
         session.begin_anew(fork)
-        values = {"KEPT": repr([*fork.kept, *kept_code.OPEN]), "ABSENT": repr(fork.absent)}
+        values = {"KEPT": repr([*fork.kept, *OPEN]), "ABSENT": repr(fork.absent)}
         for name, value in values.items():
             source = source.replace(name, value)
         (output,) = session.run(source)["outputs"]
@@ -66,7 +69,7 @@ def told():
 
 
 def test_the_file_is_what_the_build_derives():
-    assert kept_code.FILE.read_text(encoding="utf-8") == kept.text()
+    assert FILE.read_text(encoding="utf-8") == kept.text()
 
 
 def test_every_exercise_that_is_graded_by_a_check_has_one_process():
@@ -80,7 +83,7 @@ def test_no_answer_of_its_exercises_is_kept(fork):
     for exercise in fork.exercises:
         check = check_of(exercise)
         answers = [each for each in (*check.give_away, check.fallback) if each]
-        assert not [name for name in fork.kept if kept._within(name, answers)]
+        assert not [name for name in fork.kept if is_within(name, answers)]
 
 
 @pytest.mark.parametrize("fork", FORKS, ids=lambda fork: fork.exercises[0])

@@ -23,4 +23,3 @@ def test_a_machine_without_libseccomp(monkeypatch):
 def test_a_libseccomp_that_does_not_know_all_calls(monkeypatch):
     monkeypatch.setattr(seccomp, "REFUSED", (*seccomp.REFUSED, "call_of_tomorrow"))
     assert not seccomp.is_supported()
-
