@@ -31,7 +31,7 @@ FINE = {
     "a loss": lambda: torch.ones(()).item(),
     "many losses": lambda: [float((X * n).sum()) for n in range(100)],
     "a few numbers": lambda: [X[n].item() for n in range(4)],
-    "a list of losses": lambda: X[:60].tolist(),
+    "a list of losses": X[:60].tolist,
     "whole numbers": lambda: torch.arange(100).tolist(),
     "printed": lambda: repr(X),
     "operations": (X @ X).sqrt,
