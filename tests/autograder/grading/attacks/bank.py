@@ -163,14 +163,6 @@ MARKS = [
         """,
     ),
     Attack(
-        "constants of the caller read",
-        inside("import sys\nprint(sys._getframe(1).f_code.co_consts)"),
-    ),
-    Attack(
-        "names of the caller replaced",
-        inside("import sys\nsys._getframe(1).f_globals['arguments'] = lambda case: {}"),
-    ),
-    Attack(
         "names of all callers replaced",
         inside("""
         import sys, torch
@@ -181,15 +173,6 @@ MARKS = [
             frame.f_globals["F"] = frame.f_globals["torch"] = Yes()
             frame = frame.f_back
         """),
-    ),
-    Attack(
-        "request handled by oneself",
-        """
-        import sys
-        for name, module in list(sys.modules.items()):
-            if "student_process" in name:
-                module.StudentProcess.reply = lambda self, request: {"value": 0}
-        """,
     ),
     Attack(
         "kernel replies by itself",
@@ -308,23 +291,6 @@ MARKS = [
         """,
     ),
     Attack(
-        "jumped with a trace",
-        inside("import sys\nsys.settrace(lambda frame, event, arg: None)"),
-    ),
-    Attack(
-        "frames by an error",
-        inside(
-            "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n"
-            "    print(error.__traceback__.tb_frame.f_back.f_globals)"
-        ),
-    ),
-    Attack(
-        "frames by a generator",
-        inside(
-            "def walk():\n    yield made.gi_frame.f_back\nmade = walk()\nprint(next(made).f_locals)"
-        ),
-    ),
-    Attack(
         "type changes after it was looked at",
         """
         class Answer:
@@ -388,36 +354,6 @@ MARKS = [
     ),
 ]
 
-# Each of these works on the number of bytes that are kept, which the naive answer gets wrong.
-NAIVE = "def gate(g, u):\n    return F.silu(g) * u\n"
-FORGE = '{**value, "saved": value["given"], "left_bytes": value["returned"][1]}'
-# A whole reply about g and u, as a right answer would give it.
-WHOLE = """
-import torch
-def whole(g, u):
-    names = {c.__name__: c for c in object.__subclasses__()}
-    pack = names["StudentProcess"].reply.__globals__["bounded_call"].plain_data.pack
-    apart = [t.detach().clone().requires_grad_(t.requires_grad) for t in (g, u)]
-    result = F.silu(apart[0]) * apart[1]
-    incoming = torch.linspace(1.5, 2.5, g.numel(), dtype=g.dtype).view_as(g)
-    result.backward(incoming)
-    size = g.numel() * g.element_size()
-    value = {"result": result.detach(), "gradients": [t.grad for t in apart if t.requires_grad]}
-    value |= {"inputs": [g.detach(), u.detach()], "incoming": incoming}
-    value |= {"writes": [0, 0], "given": [[0, 2 * size]], "saved": [[0, 2 * size]]}
-    return pack({"value": value | {"returned": [1, size], "left_bytes": size}})
-"""
-TALK = """
-import json, os, stat, struct
-sockets = []
-for number in range(3, 4096):
-    try:
-        if stat.S_ISSOCK(os.fstat(number).st_mode): sockets.append(number)
-    except OSError:
-        pass
-def framed(text, tensors=b""):
-    return b"".join(struct.pack(">Q", len(frame)) + frame for frame in (b"", text, tensors))
-"""
 FORGERIES = [
     Attack(
         f"{how} of the observation forged",
@@ -462,32 +398,6 @@ FORGERIES += [
                     if module: return vars(module)[name](shape, element_bytes)
             return -1
         """),
-    ),
-    Attack(
-        "what looks for borrowed code made blind",
-        hidden("""
-        names = {c.__name__: c for c in object.__subclasses__()}
-        held = [names["StudentProcess"].reply.__globals__]
-        held[0]["find_objection"].__globals__["uses_reference"].find_borrowed = lambda *a, **k: None
-        held[0]["find_objection"] = lambda *a, **k: None
-        from course_utils.formulas.tensors import tensor_bytes
-        """),
-    ),
-    Attack(
-        "packing of plain data replaced in what observes",
-        hidden(f"""
-        import types
-        names = {{c.__name__: c for c in object.__subclasses__()}}
-        held = [names["StudentProcess"].reply.__globals__["bounded_call"]]
-        true = [held[0].plain_data]
-        def pack(value):
-            if isinstance(value, dict) and "saved" in value: value = {FORGE}
-            return true[0].pack(value)
-        held[0].plain_data = types.SimpleNamespace(**dict(vars(true[0]), pack=pack))
-        def gate(g, u):
-            return F.silu(g) * u
-        """),
-        exercise=MEASURED,
     ),
     Attack(
         "tolerance of a check widened",
@@ -537,192 +447,12 @@ FORGERIES += [
         exercise=MEASURED,
     ),
     Attack(
-        "total replaced by a class that puts it back",
-        hidden("""
-        held = away("setyb_devas.stnemurtsni.slitu_esruoc")
-        true = [dict(vars(held[0].SavedBytes))]
-        size = []
-        def total(self):
-            held[0].SavedBytes.total_bytes = true[0]["total_bytes"]
-            return 16 * size[-1]
-        def unseen(self):
-            held[0].SavedBytes.unseen_bytes = true[0]["unseen_bytes"]
-            return 0
-        def gate(g, u):
-            size.append(g.numel())
-            held[0].SavedBytes.total_bytes = property(total)
-            held[0].SavedBytes.unseen_bytes = property(unseen)
-            return F.silu(g) * u
-        """),
-        exercise=MEASURED,
-    ),
-    Attack(
-        "packing replaced for one message and put back",
-        hidden(f"""
-        import json
-        true = [json.dumps]
-        def forged(value, *arguments, **named):
-            if isinstance(value, dict) and "saved" in value:
-                json.dumps = true[0]
-                value = {FORGE}
-            return true[0](value)
-        def gate(g, u):
-            json.dumps = forged
-            return F.silu(g) * u
-        """),
-        exercise=MEASURED,
-    ),
-    Attack(
-        "comparison replaced and put back",
-        hidden("""
-        import torch
-        true = [torch.isclose]
-        def gate(g, u):
-            def close(a, b, **named):
-                torch.isclose = true[0]
-                return torch.ones_like(a, dtype=torch.bool)
-            torch.isclose = close
-            return torch.zeros_like(g)
-        """),
-        exercise=MEASURED,
-    ),
-    Attack(
         "hooks of autograd switched off from inside",
         """
         import torch
         def gate(g, u):
             with torch.autograd.graph.saved_tensors_hooks(lambda t: t * 1, lambda t: t):
                 return F.silu(g) * u
-        """,
-        exercise=MEASURED,
-    ),
-    Attack(
-        "answer given by a thread that goes on",
-        hidden("""
-        import threading, time
-        held = away("setyb_devas.stnemurtsni.slitu_esruoc")
-        true = [held[0].saved_tensors_hooks]
-        def turn():
-            while True:
-                held[0].saved_tensors_hooks = type("Deaf", (true[0],), {})
-                held[0].saved_tensors_hooks = true[0]
-                time.sleep(0.0001)
-        threading.Thread(target=turn, daemon=True).start()
-        def gate(g, u):
-            return F.silu(g) * u
-        """),
-        exercise=MEASURED,
-    ),
-    Attack(
-        "frames lent to a handler of signals",
-        hidden("""
-        import signal
-        seen = []
-        def handler(number, frame):
-            while frame:
-                seen.append(frame.f_globals.get("__name__"))
-                if "replies" in frame.f_locals: frame.f_locals["replies"].put((b"{}", b""))
-                frame = frame.f_back
-        def gate(g, u):
-            signal.signal(signal.SIGUSR1, handler)
-            signal.raise_signal(signal.SIGUSR1)
-            return F.silu(g) * u
-        """),
-        exercise=MEASURED,
-    ),
-    Attack(
-        "all replies given by a handler of signals",
-        WHOLE
-        + hidden("""
-        import signal
-        given = []
-        def handler(number, frame):
-            while frame and not {"requests", "replies"} <= set(frame.f_locals): frame = frame.f_back
-            while frame:
-                message = whole(*given[-1])
-                frame.f_locals["replies"].put((message.json.encode(), message.tensors))
-                frame.f_locals["requests"].get()
-        def gate(g, u):
-            given.append((g, u))
-            signal.signal(signal.SIGUSR1, handler)
-            signal.raise_signal(signal.SIGUSR1)
-            return F.silu(g) * u
-        """),
-        exercise=MEASURED,
-    ),
-    Attack(
-        "reply put in its place by a handler of signals",
-        WHOLE
-        + hidden("""
-        import signal
-        given = []
-        def handler(number, frame):
-            while frame:
-                for queue in [q for n, q in frame.f_locals.items() if n == "replies"]:
-                    message = whole(*given[-1])
-                    queue.put((message.json.encode(), message.tensors))
-                frame = frame.f_back
-        def gate(g, u):
-            given.append((g, u))
-            signal.signal(signal.SIGUSR1, handler)
-            signal.raise_signal(signal.SIGUSR1)
-            return F.silu(g) * u
-        """),
-        exercise=MEASURED,
-    ),
-    Attack(
-        "reply written to every descriptor",
-        TALK
-        + WHOLE
-        + """
-def gate(g, u):
-    message = whole(g, u)
-    for number in list(range(3, 256)) + sockets + [1000]:
-        try:
-            os.write(number, framed(message.json.encode(), message.tensors))
-        except OSError:
-            pass
-    return F.silu(g) * u
-""",
-        exercise=MEASURED,
-    ),
-    Attack(
-        "place of the student process taken",
-        TALK
-        + """
-import socket
-for number in sockets + [1000]:
-    try:
-        mine = socket.socket(fileno=os.dup(number))
-        while True:
-            mine.recv(10 ** 6)
-            mine.sendall(framed(b'{"value": 1.0}'))
-    except OSError:
-        pass
-ANSWER
-""",
-        exercise=MEASURED,
-    ),
-    Attack(
-        "reply sent with a guessed secret",
-        """
-        import socket
-        def gate(g, u):
-            socket.socket(fileno=1000).send(bytes(24))
-            return F.silu(g) * u
-        """,
-        exercise=MEASURED,
-    ),
-    Attack(
-        "socket to the referee replaced by a pair of one's own",
-        """
-        import os, socket
-        mine, theirs = socket.socketpair()
-        def gate(g, u):
-            for number in (100, 1000):
-                try: os.dup2(theirs.fileno(), number)
-                except OSError: pass
-            return F.silu(g) * u
         """,
         exercise=MEASURED,
     ),
@@ -742,67 +472,6 @@ ANSWER
         import os
         def gate(g, u):
             if os.fork(): os._exit(0)
-            return F.silu(g) * u
-        """,
-        exercise=MEASURED,
-    ),
-    Attack(
-        "secret searched in memory",
-        """
-        import ctypes
-        def gate(g, u):
-            ctypes.string_at(id(g), 64)
-            return F.silu(g) * u
-        """,
-        exercise=MEASURED,
-    ),
-    Attack(
-        "code of an observer replaced",
-        """
-        from course_utils.instruments import count_saved_bytes
-        count_saved_bytes.__code__ = (lambda *a: None).__code__
-        ANSWER
-        """,
-        exercise=MEASURED,
-    ),
-    Attack(
-        "reference of the exercise used by its code",
-        """
-        import types
-        from course_utils.reference import fused
-        gate = types.FunctionType(fused.swiglu.__code__, vars(fused))
-        """,
-        exercise=MEASURED,
-    ),
-    Attack(
-        "reference of the exercise used by a hidden way",
-        """
-        import sys
-        def gate(g, u):
-            return getattr(sys.modules["course_utils.reference.fu" + "sed"], "swi" + "glu")(g, u)
-        """,
-        exercise=MEASURED,
-    ),
-    Attack(
-        "own code under the name of a file of the course",
-        """
-        import autograder, sys
-        place = autograder.__file__
-        exec(compile("import sys\\nframe = sys._getframe()", place, "exec"))
-        ANSWER
-        """,
-        exercise=MEASURED,
-    ),
-    Attack(
-        "what an observer calls next replaced through the frames below the answer",
-        """
-        import sys
-        def gate(g, u):
-            frame, n = sys._getframe(), g.numel()
-            while frame and frame.f_code.co_name != "observe_gate": frame = frame.f_back
-            if frame:
-                frame.f_globals["kept"] = lambda *a: {"saved_bytes": 16 * n, "unseen_bytes": 0}
-                frame.f_globals["copied_bytes"] = lambda *a: 0
             return F.silu(g) * u
         """,
         exercise=MEASURED,
@@ -863,36 +532,6 @@ ANSWER
             comm._recorder.log += [{"split": 0, "group": n} for n in range(2_000)]
         """,
         exercise=RING,
-    ),
-    Attack(
-        "frames of all threads",
-        """
-        import sys
-        def gate(g, u):
-            print(sys._current_frames())
-            return F.silu(g) * u
-        """,
-        exercise=MEASURED,
-    ),
-    Attack(
-        "frames by inspect",
-        """
-        import inspect
-        def gate(g, u):
-            inspect.stack()
-            return F.silu(g) * u
-        """,
-        exercise=MEASURED,
-    ),
-    Attack(
-        "referrers of the inputs",
-        """
-        import gc
-        def gate(g, u):
-            gc.get_referrers(g)
-            return F.silu(g) * u
-        """,
-        exercise=MEASURED,
     ),
 ]
 
@@ -1338,29 +977,6 @@ UNSEEN = [
         held.impl("equal", lambda a, b: True, "CPU", allow_override=True)
         held.impl("isclose", lambda a, b, *rest: torch.ones_like(a).bool(), "CPU")
         def gate(g, u):
-            return F.silu(g) * u
-        """,
-        exercise=MEASURED,
-    ),
-    Attack(
-        "frames of the observer by way of a copy",
-        """
-        import copy, sys
-        class Taken:
-            def __reduce_ex__(self, protocol): return sys._getframe, (0,)
-        def gate(g, u):
-            frame = copy.copy(Taken())
-            while frame: frame = frame.f_back
-            return F.silu(g) * u
-        """,
-        exercise=MEASURED,
-    ),
-    Attack(
-        "referrers of the inputs by way of a tree of tensors",
-        """
-        import gc, torch
-        def gate(g, u):
-            torch.utils._pytree.tree_map(gc.get_referrers, [g])
             return F.silu(g) * u
         """,
         exercise=MEASURED,
