@@ -12,7 +12,7 @@ from torch import Tensor
 
 from autograder.checking import bounded_call, plain_data
 from autograder.checking.exercise_check import Case
-from autograder.checking.result_form import WrongForm, require_number
+from autograder.checking.result_form import NotCounted, WrongForm, require_number
 from autograder.observers.side_effects import settings_put_back, watched
 from autograder.observers.unseen_work import noted
 
@@ -95,10 +95,15 @@ def errors_as_data(
 ) -> Callable[[Any, Case], object]:
     """Make an ``observe`` return an error of the student's code as plain data: one case fails.
 
-    Work beside an instrument could not be counted: that is such an error, too, but for numbers
-    that leave torch where `may_copy` says that they are a right way to make a copy.
     What the answer leaves changed around it stands beside the observation as ``"left"``: a judge
     says it where nothing else is wrong.
+
+    Args:
+        observe: The function.
+        may_copy: Whether numbers may leave torch, as a right way to make a copy.
+
+    Raises:
+        NotCounted: By what is returned, if the answer works beside an instrument.
     """
 
     @functools.wraps(observe)
@@ -112,11 +117,13 @@ def errors_as_data(
             kind = "nothing" if str(error) == "None" else "not plain"
             return {"trouble": kind, "what": str(error), "printed_characters": 0}
         except Exception as error:
+            if unseen:
+                raise NotCounted(unseen[0]) from None
             if bounded_call.is_unwritten(error):
                 raise
             return bounded_call.describe_error(error)
         if unseen:
-            return {"trouble": "not counted", "what": unseen[0], "printed_characters": 0}
+            raise NotCounted(unseen[0])
         if not complaints:
             return observed
         left = {"trouble": "left", "what": complaints[0], "printed_characters": 0}
