@@ -103,8 +103,10 @@ def _parts(value: Any) -> Iterator[Any]:
             yield value.__func__
         case property():
             yield from filter(None, (value.fget, value.fset))
-        case functools.partial() | functools.cached_property() | ContextDecorator(func=_):
+        case functools.partial() | functools.cached_property():
             yield value.func
+        case ContextDecorator():  # what `contextmanager` made, as a decorator
+            yield vars(value).get("func")
         case dict():
             yield from value.values()
         case list() | tuple() | set() | frozenset():
@@ -129,7 +131,9 @@ def needed(exercise: str, check: Check) -> tuple[set[str], set[str]]:
 def _code_and_names(exercise: str) -> tuple[CodeType, dict[str, Any]]:
     """The code of the model answer and of all that it reads of its master, and its imports."""
     tree, space = ast.parse(whole_model_source(exercise)), dict[str, Any]()
-    imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    imports: list[ast.stmt] = [
+        node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
     exec(compile(ast.Module(imports, []), f"<master of {exercise}>", "exec"), space)
     return compile(tree, f"<answer to {exercise}>", "exec"), space
 

@@ -39,7 +39,7 @@ class WaysOut(TorchFunctionMode):
 
     def __init__(self, found: list[str]) -> None:
         """Begin with none."""
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._found, self._num_elements = found, 0
 
     def __torch_function__(  # noqa: D105

@@ -60,9 +60,9 @@ def grade_notebook(
         ended = _run_for_outputs(session, notebook, planned)
         found: dict[str, Verdict] = {}
         for fork in _forks(planned):
-            if asked := _to_judge(planned, ended, {*fork.exercises} - known.keys()):
+            if to_judge := _to_judge(planned, ended, {*fork.exercises} - known.keys()):
                 session.begin_anew(fork)
-                found |= _judged(session, asked, seeds)
+                found |= _judged(session, to_judge, seeds)
     finally:
         session.end()
     asked = [step for step in planned if isinstance(step, Question)]

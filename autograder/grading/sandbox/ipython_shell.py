@@ -128,7 +128,8 @@ class Shell(InteractiveShell):
             error = result.error_in_exec
             self._misses = self._misses or isinstance(error, NotHereError)
             goes_on = self._misses and isinstance(error, Exception)
-            source = _below(self.transform_cell(source), error) if goes_on else ""
+            lines = self.transform_cell(source) if goes_on else ""  # type: ignore[no-untyped-call]
+            source = _below(lines, error) if goes_on else ""
 
     def enable_gui(self, gui: str | None = None) -> None:
         """No windows here."""

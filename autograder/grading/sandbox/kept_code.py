@@ -104,9 +104,9 @@ def files_of(absent: Iterable[str]) -> list[Path]:
     rooms = [*(SOURCE / "course_utils").iterdir()]
     named = {*map(_module_of, absent)}
     sources = [
-        Path(module.__file__)
+        Path(file)
         for name, module in sys.modules.items()
-        if is_within(name, named) and getattr(module, "__file__", None)
+        if is_within(name, named) and (file := getattr(module, "__file__", None))
     ]
     return [*rooms, *sources, *(Path(cache_from_source(str(path))) for path in sources)]
 
@@ -118,8 +118,7 @@ def for_observing(check: Check) -> Check:
 
 def silence_checks() -> None:
     """`check`, `grade` and `answer` show and give nothing from now on: the referee judges."""
-    autograder.check = autograder.grade = _no_points
-    autograder.answer = _own_function
+    vars(autograder).update(check=_no_points, grade=_no_points, answer=_own_function)
 
 
 def unload_checks() -> None:
