@@ -11,6 +11,7 @@ import argparse
 import ast
 import hashlib
 import json
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -29,6 +30,8 @@ from autograder.authoring.practice_packs import PracticePacks
 from autograder.authoring.release import release
 from autograder.commands import ROOT, stops_with_a_sentence
 from autograder.files import write_whole
+
+KEPT = "autograder.exercises.kept"  # it loads all checks, so it runs in a process of its own
 
 
 @dataclass(frozen=True)
@@ -240,10 +243,12 @@ def main(arguments: list[str] | None = None) -> int:
     changed = build.run()
     if options.check:
         build.packs.compare_some()
+    derived = [sys.executable, "-m", KEPT, *(["--check"] if options.check else [])]
+    is_kept = subprocess.run(derived, cwd=build.root, check=False).returncode == 0
     for path in changed:
         print(f"  {'differs' if options.check else 'wrote'} {path.relative_to(build.root)}")
     print(f"{len(changed)} file(s) {'differ' if options.check else 'changed'}.")
-    return 1 if options.check and changed else 0
+    return 1 if (options.check and changed) or not is_kept else 0
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import course_utils
 from autograder.checking import plain_data
 from autograder.checking.case_objects import ArgumentChanged
 from autograder.checking.plain_data import Plain
-from autograder.checking.result_form import WrongForm
+from autograder.checking.result_form import NotCounted, WrongForm
 from autograder.checking.time_limit import LIMIT_SECONDS, Stopped, call_within
 
 MAX_CHARACTERS = 200  # of a message, and of a line of code
@@ -61,7 +61,7 @@ def observe_within_limits(
     Returns:
         ``{"value", "printed_characters"}``, or ``{"trouble", "printed_characters", ...}`` with
         trouble one of ``unwritten``, ``raised``, ``changed``, ``stopped``, ``nothing``,
-        ``not plain``, ``wrong form``.
+        ``not plain``, ``wrong form``, ``not counted``.
     """
     printed = _CountingStream()
 
@@ -86,6 +86,8 @@ def _trouble(error: BaseException) -> dict[str, Plain]:
     """What became of a call that raised."""
     if isinstance(error, plain_data.NotPlain):
         return {"trouble": "not plain", "what": str(error)}
+    if isinstance(error, NotCounted):
+        return {"trouble": "not counted", "what": str(error)}
     if isinstance(error, ArgumentChanged):
         return {"trouble": "changed", "name": str(error)}
     return {"trouble": "unwritten"} if is_unwritten(error) else describe_error(error)

@@ -68,9 +68,9 @@ WORDS = {
         "Python itself crashed in it: {how}.",
         "Does it exit Python, use up the memory, or wait for something that never comes?",
     ),
-    "tampered": (
-        "It replaces `{what}`, a part of the course that observes it. " + A_PERSON,
-        "Can your function do its work with names of its own?",
+    "not counted": (
+        "Not counted: it {what}, where no instrument sees the work that is judged here.",
+        "How would you do that work with operations of PyTorch, in the thread that called you?",
     ),
     "not judged": ("Not judged: the check itself failed with {error}. " + A_PERSON, ""),
     "changed": (

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 LARGEST = 10**100  # a larger number is neither printed nor compared
 
 
+class NotCounted(Exception):
+    """An answer works where no instrument sees it; the message says what it does."""
+
+
 class WrongForm(TypeError):
     """A result of another form than the wanted one.
 

@@ -6,14 +6,16 @@ itself and spoils what runs next. No exercise asks for that, so none has to look
 
 import functools
 import inspect
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
+from autograder.observers.unseen_work import WaysOut
 from course_utils.instruments.operands import tensors_in
 
 
@@ -52,8 +54,10 @@ SETTINGS = (
 WANTS_GRADIENTS = "Your function changes whether a tensor that it was given wants a gradient"
 
 
-def watched(answer: Any, complaints: list[str]) -> Any:
+def watched(answer: Any, complaints: list[str], unseen: list[str]) -> Any:
     """The answer, which adds a sentence to the complaints for all that it leaves changed.
+
+    In the thread of a rank it also notes what no instrument sees.
 
     Nothing is put back here: what an exercise observes afterwards may be that very change.
     """
@@ -64,7 +68,9 @@ def watched(answer: Any, complaints: list[str]) -> Any:
     def noted(*args: Any, **kwargs: Any) -> Any:
         settings = [(setting, setting.get()) for setting in SETTINGS]
         wants = [(leaf, leaf.requires_grad) for leaf in _leaves(args, kwargs)]
-        result = answer(*args, **kwargs)
+        is_main = threading.current_thread() is threading.main_thread()
+        with nullcontext() if is_main else WaysOut(unseen):
+            result = answer(*args, **kwargs)
         complaints.extend(each.changed for each, value in settings if each.get() != value)
         if any(leaf.is_leaf and leaf.requires_grad != wanted for leaf, wanted in wants):
             complaints.append(WANTS_GRADIENTS)

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from autograder.checking import bounded_call, plain_data
 from autograder.checking.exercise_check import Case
-from autograder.checking.result_form import WrongForm, require_number
+from autograder.checking.result_form import NotCounted, WrongForm, require_number
 from autograder.observers.side_effects import settings_put_back, watched
+from autograder.observers.unseen_work import noted
 
 
 def length_of(tensors: Iterable[Tensor | None]) -> float:
@@ -89,26 +90,40 @@ def keep(results: list[Tensor], result: object) -> Tensor:
     return results[0]
 
 
-def errors_as_data(observe: Callable[[Any, Case], object]) -> Callable[[Any, Case], object]:
+def errors_as_data(
+    observe: Callable[[Any, Case], object], *, may_copy: bool = False
+) -> Callable[[Any, Case], object]:
     """Make an ``observe`` return an error of the student's code as plain data: one case fails.
 
     What the answer leaves changed around it stands beside the observation as ``"left"``: a judge
     says it where nothing else is wrong.
+
+    Args:
+        observe: The function.
+        may_copy: Whether numbers may leave torch, as a right way to make a copy.
+
+    Raises:
+        NotCounted: By what is returned, if the answer works beside an instrument.
     """
 
     @functools.wraps(observe)
     def observe_or_error(answer: Any, case: Case) -> object:
         complaints: list[str] = []
+        unseen: list[str] = []
         try:
-            with settings_put_back():
-                observed = observe(watched(answer, complaints), case)
+            with settings_put_back(), noted(unseen, may_copy=may_copy):
+                observed = observe(watched(answer, complaints, unseen), case)
         except _NotATensor as error:
             kind = "nothing" if str(error) == "None" else "not plain"
             return {"trouble": kind, "what": str(error), "printed_characters": 0}
         except Exception as error:
+            if unseen:
+                raise NotCounted(unseen[0]) from None
             if bounded_call.is_unwritten(error):
                 raise
             return bounded_call.describe_error(error)
+        if unseen:
+            raise NotCounted(unseen[0])
         if not complaints:
             return observed
         left = {"trouble": "left", "what": complaints[0], "printed_characters": 0}

@@ -5,6 +5,7 @@
 True
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
@@ -164,8 +165,9 @@ class Costs:
     """Bytes and seconds of many plans, looked up.
 
     Attributes:
-        table: By the numbers of a plan as text, its bytes on the fullest device and its seconds;
-            under `OTHERS`, those of every other plan.
+        table: By the key of a plan, its bytes on the fullest device and its seconds; under
+            `OTHERS`, those of every other plan. No plan can be read from a key: who holds the
+            table alone still has to search.
     """
 
     table: Mapping[str, Sequence[float]]
@@ -174,8 +176,9 @@ class Costs:
 
     @staticmethod
     def key(plan: Plan) -> str:
-        """The numbers of a plan that are searched, as text: ``4.1.1.0.2.0``."""
-        return ".".join(str(int(getattr(plan, name))) for name in SEARCHED)
+        """A digest of the numbers of a plan that are searched, such as ``4.1.1.0.2.0``."""
+        numbers = ".".join(str(int(getattr(plan, name))) for name in SEARCHED)
+        return hashlib.blake2b(numbers.encode(), digest_size=8).hexdigest()
 
     def bytes_of(self, plan: Plan) -> float:
         """Bytes on the fullest device.

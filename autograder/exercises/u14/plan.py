@@ -189,7 +189,7 @@ def _measured_case(cluster: Cluster) -> Case:
         "model": {name: each for name, each in vars(cluster.model).items() if each is not None},
         "num_sequences": STEP_SEQUENCES,
         "machine": asdict(cluster.machine),
-        "costs": {key: list(row) for key, row in cluster.costs.table.items()},
+        "costs": {key: list(row) for key, row in sorted(cluster.costs.table.items())},
         "scenario": CLOCK,
     }
 
@@ -247,11 +247,10 @@ def _case(task: PlanCosts, costs: dict[str, list[float]], memory_bytes: int) -> 
 
 
 def _costs(task: PlanCosts) -> dict[str, list[float]]:
-    """Bytes and seconds of every plan there is."""
+    """Bytes and seconds of every plan there is, in an order that says nothing of the plans."""
     every = plans(task.model, task.num_sequences, task.machine)
-    return {
-        Costs.key(each): [task.bytes_of(each), round(task.seconds_of(each), 6)] for each in every
-    }
+    by_key = sorted(((Costs.key(each), each) for each in every), key=lambda pair: pair[0])
+    return {key: [task.bytes_of(each), round(task.seconds_of(each), 6)] for key, each in by_key}
 
 
 @declares_check(

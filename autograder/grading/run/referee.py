@@ -1,13 +1,14 @@
 """Judge one submission: send cases to the sandbox, and judge the observations that come back.
 
-The cells run twice: first alone, for their outputs, then with the questions between them, where
-nothing is left that would answer one. So no output holds what an answer has seen of the hidden
-cases, and no answer has what the course's cells may use.
+The cells run first alone, for their outputs, then with the questions between them, in one process
+for each group of exercises that need the same of the course. So no output holds what an answer has
+seen of the hidden cases, and no answer has what the course's cells or other exercises may use.
 """
 
 import contextlib
+import itertools
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 
 from nbformat import NotebookNode
@@ -25,12 +26,15 @@ from autograder.grading.errors import GradingError
 from autograder.grading.run import measurement_cache
 from autograder.grading.run.notebook_plan import Question, RunCell, steps
 from autograder.grading.run.session import Session
+from autograder.grading.sandbox import kept_code
 from autograder.grading.sandbox.client import GoneError
-from autograder.grading.sandbox.framing import Reply
+from autograder.grading.sandbox.kept_code import Fork
 from autograder.grading.shown import outputs
 
 Seeds = tuple[int, ...]
 Steps = Sequence[RunCell | Question]
+
+OF_REFEREE = ("gone", "not judged")  # kinds of trouble that no process reports of itself
 
 _preparing = threading.Lock()
 
@@ -54,14 +58,11 @@ def grade_notebook(
     planned = steps(notebook, release)
     try:
         ended = _run_for_outputs(session, notebook, planned)
-        session.begin_anew(_answers_of(planned))
-        found = {}
-        for step in _to_judge(planned, ended, known):
-            if isinstance(step, RunCell):
-                with contextlib.suppress(GoneError):
-                    session.run(step.source)
-            else:
-                found[step.exercise] = judge_answer(session, step, seeds)
+        found: dict[str, Verdict] = {}
+        for fork in _forks(planned):
+            if to_judge := _to_judge(planned, ended, {*fork.exercises} - known.keys()):
+                session.begin_anew(fork)
+                found |= _judged(session, to_judge, seeds)
     finally:
         session.end()
     asked = [step for step in planned if isinstance(step, Question)]
@@ -71,10 +72,21 @@ def grade_notebook(
     return verdicts
 
 
-def _answers_of(planned: Steps) -> set[str]:
-    """Names of all that would answer a question."""
-    asked = (each.exercise for each in planned if isinstance(each, Question))
-    return {name for exercise in asked for name in check_of(exercise).give_away}
+def _forks(planned: Steps) -> Iterator[Fork]:
+    """The processes of the units of all questions, which is one unit."""
+    units = {each.exercise.partition("-")[0] for each in planned if isinstance(each, Question)}
+    return itertools.chain(*map(kept_code.forks_of, units))
+
+
+def _judged(session: Session, steps: Steps, seeds: Seeds) -> dict[str, Verdict]:
+    found = {}
+    for step in steps:
+        if isinstance(step, RunCell):
+            with contextlib.suppress(GoneError):
+                session.run(step.source)
+        else:
+            found[step.exercise] = judge_answer(session, step, seeds)
+    return found
 
 
 def _run_for_outputs(session: Session, notebook: NotebookNode, planned: Steps) -> set[int]:
@@ -92,12 +104,12 @@ def _run_for_outputs(session: Session, notebook: NotebookNode, planned: Steps) -
     return ended
 
 
-def _to_judge(planned: Steps, ended: set[int], known: Mapping[str, Verdict]) -> Steps:
-    """The questions without a known verdict, and the cells before the last one that came back."""
+def _to_judge(planned: Steps, ended: set[int], exercises: Collection[str]) -> Steps:
+    """The questions about some exercises, and the cells before the last one that came back."""
     kept = [
         each
         for each in planned
-        if (each.position not in ended if isinstance(each, RunCell) else each.exercise not in known)
+        if (each.position not in ended if isinstance(each, RunCell) else each.exercise in exercises)
     ]
     while kept and isinstance(kept[-1], RunCell):
         kept.pop()
@@ -160,12 +172,9 @@ def _verdict(question: Question, result: AnswerResult) -> Verdict:
 
 def _answer_result(session: Session, question: Question, seeds: Seeds) -> AnswerResult:
     about: dict[str, Plain] = {"exercise": question.exercise, "name": question.name}
-    # Only the value that a formula returns counts: there is no observer to tamper with.
-    checks_integrity = not check_of(question.exercise).is_formula
 
     def observe(case: Case, **how: Plain) -> dict[str, Plain]:
-        request = about | {"do": "observe", "case": case} | how
-        return _observation(session.ask(request, checks_integrity=checks_integrity))
+        return _observation(session.ask(about | {"do": "observe", "case": case} | how))
 
     def observe_alone(case: Case) -> dict[str, Plain]:
         return observe(case, alone=True)
@@ -180,11 +189,11 @@ def _answer_result(session: Session, question: Question, seeds: Seeds) -> Answer
         return AnswerResult(trouble={"trouble": "gone", "how": str(gone)})
 
 
-def _observation(reply: Reply) -> dict[str, Plain]:
+def _observation(reply: Plain) -> dict[str, Plain]:
     """The observation in a reply of the sandbox, which may be anything."""
-    if reply.tampered:
-        return {"trouble": "tampered", "what": reply.tampered}
-    value = reply.value if type(reply.value) is dict else {}
+    value = reply if type(reply) is dict else {}
+    if value.get("trouble") in OF_REFEREE:  # a person is asked by nobody but the referee
+        value = {}
     if error_hints.is_trouble(value) or ("value" in value and "trouble" not in value):
         return value
     return {"trouble": "gone", "how": "no observation came back"}

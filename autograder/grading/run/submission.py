@@ -144,11 +144,10 @@ def _judge(submission: Submission, sandbox: Sandbox) -> GradedSubmission:
         remarks=(
             *submission.remarks,
             *merged.remarks,
-            *remarks.on_unusual_code(merged.notebook, release, merged.given),
             *remarks.on_stopped_cells(merged.notebook, release),
             *remarks.on_stopped_answers(verdicts),
         ),
-        needs_human=(*merged.needs_human, *remarks.for_a_person(verdicts, session.exit_codes)),
+        needs_human=merged.needs_human,
         answers=answers,
         cpu_seconds=session.cpu_seconds,
     )

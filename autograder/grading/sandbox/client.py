@@ -7,10 +7,11 @@ import subprocess
 from abc import ABC, abstractmethod
 from typing import Any
 
+from autograder.checking.plain_data import Plain
 from autograder.grading.errors import GradingError
 from autograder.grading.sandbox import framing
 from autograder.grading.sandbox.bubblewrap import Launcher, kill_group
-from autograder.grading.sandbox.framing import Reply
+from autograder.grading.sandbox.kept_code import Fork
 
 FORK_SERVER = "autograder.grading.sandbox.fork_server"
 READY = b"ready"
@@ -52,11 +53,12 @@ class SandboxProcess:
         self._control.close()
         kill_group(self._process)
 
-    def start_conversation(self, child_seconds: float) -> "ForkedConversation":
+    def start_conversation(self, child_seconds: float, fork: Fork | None) -> "ForkedConversation":
         """Start a fresh process for one submission.
 
         Args:
             child_seconds: Processor time after which it ends, of all that it starts.
+            fork: What it keeps of the course; all, where no answer is observed.
 
         Raises:
             GoneError: If the fork server has ended.
@@ -69,7 +71,7 @@ class SandboxProcess:
                 socket.send_fds(self._control, [f"{child_seconds}".encode()], descriptors)
             except OSError:
                 raise GoneError("the sandbox is gone") from None
-        return ForkedConversation(requests, supervisor)
+        return ForkedConversation(requests, supervisor, fork)
 
     def wait_until_ready(self) -> None:
         """Wait until everything is imported.
@@ -107,23 +109,23 @@ class Conversation(ABC):
         cpu_seconds: Processor time of the process, once it has ended; zero where unknown.
     """
 
-    def __init__(self, requests: socket.socket) -> None:
+    def __init__(self, requests: socket.socket, fork: Fork | None) -> None:
         self._requests = requests
         self.cpu_seconds = 0.0
+        framing.send(requests, fork.to_json() if fork else {}, END_SECONDS)
 
-    def ask(self, request: dict[str, Any], seconds: float, note: bytes = b"") -> Reply:
+    def ask(self, request: dict[str, Any], seconds: float) -> Plain:
         """Send a request and wait for its reply.
 
         Args:
             request: What to do.
             seconds: How long a reply may take, by the clock.
-            note: `framing.SEAL` or `framing.CHECK_INTEGRITY`, or none.
 
         Raises:
             GoneError: If the process ends, does not reply in time, or replies with no plain data.
         """
         try:
-            framing.send(self._requests, request, seconds, note)
+            framing.send(self._requests, request, seconds)
             return framing.receive(self._requests, seconds)
         except TimeoutError:
             raise GoneError(f"it did not come back within {seconds:g} seconds") from None
@@ -144,8 +146,10 @@ class Conversation(ABC):
 class ForkedConversation(Conversation):
     """A conversation with a process of the fork server, which has a supervisor."""
 
-    def __init__(self, requests: socket.socket, supervisor: socket.socket) -> None:
-        super().__init__(requests)
+    def __init__(
+        self, requests: socket.socket, supervisor: socket.socket, fork: Fork | None = None
+    ) -> None:
+        super().__init__(requests, fork)
         self._supervisor = supervisor
 
     def end(self) -> int:

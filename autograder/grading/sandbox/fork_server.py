@@ -15,16 +15,13 @@ import sys
 from pathlib import Path
 
 from autograder.grading.course_version import SOURCE
-from autograder.grading.sandbox import channel, confinement, student_process
+from autograder.grading.sandbox import confinement, kept_code, student_process
 from autograder.grading.sandbox.client import READY
 from autograder.grading.sandbox.confinement import MAX_TOTAL_BYTES
 
-HIDDEN = (
-    *(
-        SOURCE / "autograder" / name
-        for name in ("checking", "exercises", "grading", "observers", "practice")
-    ),
-    *(SOURCE / "course_utils" / name for name in ("formulas", "reference")),
+HIDDEN = tuple(
+    SOURCE / "autograder" / name
+    for name in ("checking", "exercises", "grading", "observers", "practice")
 )
 FOLDERS = (Path("/tmp"), Path("/dev/shm"))
 POLL_SECONDS = 0.1
@@ -72,12 +69,13 @@ def _run_student_process(requests: int) -> None:
     try:
         os.setsid()
         _silence_output()
-        requests = channel.move_out_of_reach(requests)
+        os.set_inheritable(requests, False)
+        connection, fork = student_process.told(requests)
         confinement.set_limits()
         confinement.prefer_for_oom_kill()
-        hidden = [*HIDDEN, *student_process.files_of_answers()]
+        hidden = [*HIDDEN, *(kept_code.files_of(fork["absent"]) if fork else ())]
         confinement.restrict_file_system(hidden, list(FOLDERS))
-        student_process.serve(requests)
+        student_process.serve(connection, fork)
     finally:
         os._exit(0)
 

@@ -1,31 +1,19 @@
 """Send and receive plain data through a socket whose other end is not trusted.
 
-A message is three frames, each after its length in eight bytes: a note, JSON and tensors. The note
-of a request asks for an integrity check while it is carried out, or for a seal of what the course
-is afterwards; the note of the reply names what of the course's was tampered with, or is empty.
+A message is two frames, each after its length in eight bytes: JSON and tensors.
 """
 
 import socket
 import struct
 import time
-from typing import NamedTuple
 
 from autograder.checking import plain_data
 from autograder.checking.plain_data import Message, Plain
 
 LENGTH = struct.Struct(">Q")
 MAX_CHUNK_BYTES = 2**20
-MAX_NOTE_BYTES = 1000
 MAX_JSON_BYTES = 2**25  # in memory it takes up to fifty times as much
 MAX_TENSOR_BYTES = 2**28 + 2**20
-CHECK_INTEGRITY, SEAL = b"check integrity", b"seal"
-
-
-class Reply(NamedTuple):
-    """What a student process says, and what of the course's was tampered with meanwhile."""
-
-    value: Plain
-    tampered: str
 
 
 def packed(value: Plain) -> tuple[bytes, bytes]:
@@ -43,20 +31,20 @@ def unpacked(text: bytes, tensors: bytes) -> Plain:
     return plain_data.unpack(Message(text.decode(), tensors))
 
 
-def send(connection: socket.socket, value: Plain, seconds: float, note: bytes = b"") -> None:
-    """Send plain data with a note.
+def send(connection: socket.socket, value: Plain, seconds: float) -> None:
+    """Send plain data.
 
     Raises:
         OSError: If the other side is gone or does not read in time.
     """
     connection.settimeout(seconds)
-    for frame in (note, *packed(value)):
+    for frame in packed(value):
         connection.sendall(LENGTH.pack(len(frame)))
         connection.sendall(frame)
 
 
-def receive(connection: socket.socket, seconds: float) -> Reply:
-    """The next reply.
+def receive(connection: socket.socket, seconds: float) -> Plain:
+    """The plain data that comes next.
 
     Raises:
         EOFError: If the other side is gone.
@@ -64,9 +52,8 @@ def receive(connection: socket.socket, seconds: float) -> Reply:
         ValueError: As `unpacked` does.
     """
     deadline = time.monotonic() + seconds
-    tampered = _frame(connection, MAX_NOTE_BYTES, deadline).decode()
     text = _frame(connection, MAX_JSON_BYTES, deadline)
-    return Reply(unpacked(text, _frame(connection, MAX_TENSOR_BYTES, deadline)), tampered)
+    return unpacked(text, _frame(connection, MAX_TENSOR_BYTES, deadline))
 
 
 def _frame(connection: socket.socket, max_bytes: int, deadline: float) -> bytes:

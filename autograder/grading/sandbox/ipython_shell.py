@@ -1,7 +1,9 @@
 """An IPython shell that runs cells as a notebook does and limits the size of their outputs."""
 
+import ast
 import contextlib
 import io
+import traceback
 from typing import Any
 
 from IPython.core.displayhook import DisplayHook
@@ -11,6 +13,7 @@ from traitlets import Type
 from traitlets.config import Config
 
 from autograder.checking.time_limit import Stopped
+from autograder.grading.sandbox.kept_code import NotHereError
 
 STOPPED = "This cell did not come to an end in its time and was stopped."
 MAX_CHARACTERS = 50_000
@@ -92,7 +95,7 @@ class Shell(InteractiveShell):
     displayhook_class = Type(_Hook)
 
     def __init__(self, **named: Any) -> None:
-        self.outputs = Outputs()
+        self.outputs, self._misses = Outputs(), False
         config = Config()
         config.HistoryManager.enabled = False
         config.InteractiveShell.colors = "NoColor"
@@ -105,7 +108,7 @@ class Shell(InteractiveShell):
         printed, warned = Stream(), Stream()
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(warned):
             try:
-                self.run_cell(source, store_history=True)  # type: ignore[no-untyped-call]
+                self._run_all(source)
             except Stopped as second:  # raised while the first one was reported
                 self._showtraceback(Stopped, second, [])
         streams = [
@@ -115,6 +118,19 @@ class Shell(InteractiveShell):
         ]
         return streams + self.outputs.kept
 
+    def _run_all(self, source: str) -> None:
+        """Run a cell; once one has called what is not here, an error ends its statement alone.
+
+        So an experiment above an answer, in its cell or another one, does not cost the answer.
+        """
+        while source:
+            result = self.run_cell(source, store_history=True)  # type: ignore[no-untyped-call]
+            error = result.error_in_exec
+            self._misses = self._misses or isinstance(error, NotHereError)
+            goes_on = self._misses and isinstance(error, Exception)
+            lines = self.transform_cell(source) if goes_on else ""  # type: ignore[no-untyped-call]
+            source = _below(lines, error) if goes_on else ""
+
     def enable_gui(self, gui: str | None = None) -> None:
         """No windows here."""
 
@@ -123,6 +139,20 @@ class Shell(InteractiveShell):
         lines = [str(line)[:MAX_CHARACTERS] for line in shown]
         error = {"ename": str(etype.__name__)[:200], "evalue": _words(evalue), "traceback": lines}
         self.outputs.add({"output_type": "error", **error})
+
+
+def _below(source: str, error: BaseException) -> str:
+    """The statements of a cell below the one that raised an error."""
+    frames = traceback.walk_tb(error.__traceback__)
+    line = next((n for frame, n in frames if frame.f_code.co_name == "<module>"), 0)
+    statements = ast.parse(source).body if line else []
+    first = (min([e.lineno, *(d.lineno for d in _decorators(e))]) for e in statements)
+    start = next((n for n in first if n > line), 0)
+    return "\n".join(source.splitlines()[start - 1 :]) if start else ""
+
+
+def _decorators(statement: ast.stmt) -> list[ast.expr]:
+    return getattr(statement, "decorator_list", [])
 
 
 def _num_characters(value: Any) -> int:

@@ -1,23 +1,15 @@
 """The process in which one submission's cells run and its answers are observed.
 
-It answers four kinds of request: `remove` what answers the unit's exercises, `run` a cell and give
-its outputs, `object` to an answer before it is called, `observe` it in one case. It has the
-instruments, but no right answers: cases come one by one, and the judges are in the referee.
-
-The main thread runs the student's code, because only there a time limit can end a call. Another
-thread exchanges messages with the referee. Nothing leads there from the student's code: no frame,
-no name, no copy of the process.
+It answers three kinds of request: `run` a cell and give its outputs, `object` to an answer before
+it is called, `observe` it in one case. It has the instruments, but no right answers: cases come one
+by one, results go out as they are, and the judges are in the referee. So who changes what stands
+here, or replies in its place, still has to find what is right; what it reports of the work that
+this takes, the resources, can be forged.
 """
 
-import _thread
 import random
-import signal
-import sys
-from collections.abc import Callable
+import socket
 from contextlib import nullcontext
-from functools import partial
-from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 import numpy
@@ -31,90 +23,55 @@ from autograder.checking.plain_data import Plain
 from autograder.checking.scoring import find_objection
 from autograder.checking.single_thread import one_thread
 from autograder.checking.time_limit import call_within
-from autograder.grading.sandbox import (
-    answer_removal,
-    audit_hook,
-    channel,
-    framing,
-    integrity,
-    preload,
-)
+from autograder.grading.sandbox import framing, kept_code, preload, seccomp
 from autograder.grading.sandbox.check_without_judge import check_without_judge
 from autograder.grading.sandbox.ipython_shell import Shell, shell
+
+REQUEST_SECONDS = 3600.0  # how long it waits for the next one
 
 _ready: dict[str, Any] = {}
 
 
 def warm_up() -> None:
-    """Import all that a submission may need, and remove every answer."""
+    """Import all that a submission may need, and find what may go before it runs."""
     preload.load()
     graded = [item.id for unit in catalogue.units() for item in unit.exercises if not item.manual]
-    checks = {name: check_without_judge(name) for name in graded}
-    _ready["files"] = answer_removal.files_of(checks.values())
-    answer_removal.remove_answers(checks.values())
+    _ready["checks"] = {name: check_without_judge(name) for name in graded}
     shell()
-    _ready["checks"] = {name: answer_removal.for_observing(each) for name, each in checks.items()}
-    _ready["modules"] = dict(sys.modules)
-    answer_removal.unload_checks()
+    _ready["course"] = kept_code.Course()
+    kept_code.silence_checks()
+    kept_code.unload_checks()
 
 
-def files_of_answers() -> set[Path]:
-    """Files that a student's code must not read, as far as they are there."""
-    files: set[Path] = _ready["files"]
-    return {path for path in files if path.exists()}
+def told(descriptor: int) -> tuple[socket.socket, dict[str, Any]]:
+    """The socket to the referee, and what it says first: what the process keeps of the course."""
+    connection = socket.socket(fileno=descriptor)
+    fork: dict[str, Any] = framing.receive(connection, REQUEST_SECONDS)
+    return connection, fork
 
 
-def serve(descriptor: int) -> None:
+def serve(connection: socket.socket, fork: dict[str, Any]) -> None:
     """Answer requests until the referee hangs up.
 
     Args:
-        descriptor: The socket to the referee, already moved out of reach.
+        connection: The socket to the referee.
+        fork: What of the course is left here; all of it where no answer is observed.
     """
     torch.set_num_threads(1)
     for seed in (random.seed, numpy.random.seed, torch.manual_seed):
         seed(0)
-    requests: SimpleQueue[list[bytes]] = SimpleQueue()
-    replies: SimpleQueue[channel.Frames] = SimpleQueue()
-    student_process = StudentProcess(shell(), _ready.pop("checks"))
-    receive, send = channel.open_locked(descriptor)
-    _thread.start_new_thread(  # no local name here: frames below a student's code may be lent
-        _relay,
-        (receive, send, requests, replies, partial(integrity.seal, _ready.pop("modules"))),
-    )
-    audit_hook.install()
-    while message := requests.get():
-        replies.put(framing.packed(student_process.reply(framing.unpacked(*message))))
-
-
-def _relay(
-    receive: channel.Receive,
-    send: channel.Send,
-    requests: "SimpleQueue[list[bytes]]",
-    replies: "SimpleQueue[channel.Frames]",
-    make_seal: Callable[[], tuple[integrity.ReadVersions, integrity.FindChange]],
-) -> None:
-    """Pass requests on and replies back; seal, or check the integrity, where a note asks for it.
-
-    Only local names are used here, since a student's code may rebind global ones.
-    """
-    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-    hung_up, seal_note, check_note = EOFError, framing.SEAL, framing.CHECK_INTEGRITY
-    seal: tuple[integrity.ReadVersions, integrity.FindChange] | None = None
+    course, checks = _ready.pop("course"), _ready.pop("checks")
+    if fork:
+        course.leave(**fork)
+    seccomp.install_filter()
+    student_process = StudentProcess(shell(), checks if fork else {})
+    del course
     while True:
         try:
-            note, *message = receive()
-        except hung_up:
-            requests.put([])
+            request = framing.receive(connection, REQUEST_SECONDS)
+        except (EOFError, OSError):
             return
-        before = seal[0]() if seal and note == check_note else []
-        requests.put(message)
-        reply = replies.get()
-        if note == seal_note:
-            seal = make_seal()
-        tampered = ""
-        if note == check_note:
-            tampered = seal[1](before) if seal else "the seal"
-        send((tampered.encode(), *reply))
+        framing.send(connection, student_process.reply(request), REQUEST_SECONDS)
 
 
 class StudentProcess:
@@ -131,8 +88,6 @@ class StudentProcess:
             match request["do"]:
                 case "run":
                     return self._run(**details)
-                case "remove":
-                    return answer_removal.remove_named(**details)
                 case "object":
                     return self._object(**details)
                 case _:
@@ -168,5 +123,5 @@ class StudentProcess:
         check, answer = self._checks[exercise], self._shell.user_ns.get(name)
         if check.is_formula:  # a formula: what it returns is all that is observed
             return bounded_call.observe_within_limits(check.observe, answer, case, seconds)
-        with one_thread(), answer_removal.observing():
+        with one_thread():
             return bounded_call.observe_within_limits(check.observe, answer, case, seconds)

@@ -12,10 +12,11 @@ import subprocess
 import sys
 from tempfile import TemporaryDirectory
 
-from autograder.grading.sandbox import channel, student_process
+from autograder.grading.sandbox import student_process
 from autograder.grading.sandbox.bubblewrap import UNSANDBOXED, kill_group
 from autograder.grading.sandbox.client import Conversation
-from autograder.grading.sandbox.confinement import MAX_CPU_SECONDS, MAX_FILE_BYTES
+from autograder.grading.sandbox.confinement import MAX_CPU_SECONDS, MAX_FILE_BYTES, MAX_FILES
+from autograder.grading.sandbox.kept_code import Fork
 
 
 class SubprocessFallback:
@@ -23,9 +24,11 @@ class SubprocessFallback:
 
     is_alive = is_open = True
 
-    def start_conversation(self, child_seconds: float = 0.0) -> "SubprocessConversation":
+    def start_conversation(
+        self, child_seconds: float = 0.0, fork: Fork | None = None
+    ) -> "SubprocessConversation":
         """Start a fresh process for one submission, not ready yet; nobody counts its children."""
-        return SubprocessConversation()
+        return SubprocessConversation(fork)
 
     def wait_until_ready(self) -> None:
         """Do nothing: no process exists before a conversation begins."""
@@ -37,9 +40,9 @@ class SubprocessFallback:
 class SubprocessConversation(Conversation):
     """A conversation with a child process, which has no supervisor."""
 
-    def __init__(self) -> None:
+    def __init__(self, fork: Fork | None) -> None:
         requests, theirs = socket.socketpair()
-        super().__init__(requests)
+        super().__init__(requests, fork)
         self._folder = TemporaryDirectory(prefix="submission-", ignore_cleanup_errors=True)
         with theirs:
             self._process = UNSANDBOXED.start(__name__, theirs.fileno(), self._folder.name)
@@ -57,14 +60,14 @@ class SubprocessConversation(Conversation):
 def main() -> None:
     """Set limits, import everything, and serve one submission."""
     for kind, bound in (
-        (resource.RLIMIT_NOFILE, channel.DESCRIPTOR + 1),
+        (resource.RLIMIT_NOFILE, MAX_FILES),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_FSIZE, MAX_FILE_BYTES),
         (resource.RLIMIT_CPU, MAX_CPU_SECONDS),
     ):
         resource.setrlimit(kind, (bound, bound))
     student_process.warm_up()
-    student_process.serve(channel.move_out_of_reach(int(sys.argv[1])))
+    student_process.serve(*student_process.told(int(sys.argv[1])))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from course_utils.instruments.moved_bytes import MOVE_NOTHING, OVERWRITE
 from course_utils.instruments.operands import tensors_in
 
 UNSEEN = 12  # times its bytes count for a tensor that no operation has made
+LEAST = 2  # times: the scores are read, and the weights written
 ENOUGH = 4.5  # times the bytes of the scores: two operations, and the bias
 
 
@@ -130,6 +131,12 @@ def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
             int(changed),
             "Scores or bias have changed.",
             "Which of your operations writes into the tensor that it is called on?",
+        ),
+        Fact(
+            "not_seen",
+            int(times < LEAST),
+            "The weights are right, and no operation of PyTorch has made them of the scores.",
+            "Which operation of PyTorch reads the scores, and which one writes the weights?",
         ),
         Fact(
             "times_moved",

@@ -4,6 +4,7 @@ Memory that piles up shows between two batches and more of them. In each scenari
 together hold less than one unit of what is counted.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,7 +33,7 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
     return {name: each for name, each in observed.items() if name != "left" or counts_here}
 
 
-@errors_as_data
+@functools.partial(errors_as_data, may_copy=True)
 def _all_observed(answer: Any, case: Case) -> dict[str, Any]:
     """All that is observed; where the loop trains on many batches, also the peak of a few."""
     observed = _observed(answer, case)

@@ -77,6 +77,12 @@ def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
             "Which of the five arrays do you store to, and which are given?",
         ),
         Fact(
+            "not_loaded_elements",
+            max(0, sum(each.numel() for each in inputs_of(case)) - observed["loaded"]),
+            "numbers of q, k and v that were never loaded",
+            "Fast memory is the only place to compute. How do all numbers of q, k and v get there?",
+        ),
+        Fact(
             "traffic_elements",
             max(moved, right["traffic_elements"]) if is_counted else 0,
             "numbers loaded and stored",

@@ -1,6 +1,9 @@
 """Kinds of cases that the exercises of unit 14 have for every seed."""
 
-from course_utils.configs import Costs
+import itertools
+from functools import cache
+
+from course_utils.configs import Costs, Plan
 
 PAYS = 0.2
 
@@ -32,6 +35,36 @@ def _paying(case):
 
 def _is_measured(case):
     return Costs.OTHERS in case["costs"]
+
+
+@cache
+def _stage_by_key(num_devices, num_sequences):
+    """The ZeRO stage of every plan of some devices, by the plan's key."""
+    sizes = [n for n in range(1, num_devices + 1) if num_devices % n == 0]
+    every = itertools.product(sizes, sizes, range(4), range(1, num_sequences + 1), (False, True))
+    return {
+        Costs.key(
+            Plan(
+                data=num_devices // (tensor * pipeline),
+                tensor=tensor,
+                pipeline=pipeline,
+                zero_stage=stage,
+                micro_batch=micro_batch,
+                is_recomputed=again,
+            )
+        ): stage
+        for tensor, pipeline, stage, micro_batch, again in every
+        if num_devices % (tensor * pipeline) == 0
+        and (stage == 0 or tensor * pipeline < num_devices)
+    }
+
+
+def _stages(case):
+    """The ZeRO stages of the plans that fit, and that of the fastest of them, if there is one."""
+    fits = _fitting(case)
+    stage = _stage_by_key(case["machine"]["num_devices"], case["num_sequences"])
+    fastest = stage[min(fits, key=fits.get)] if fits else None
+    return {stage[key] for key in fits}, fastest
 
 
 FEATURES = {
@@ -87,11 +120,9 @@ FEATURES = {
         "replicas do not divide the sequences": lambda case: (
             case["num_sequences"] % case["machine"]["num_devices"] > 0
         ),
-        "only stage 3 fits": lambda case: {key.split(".")[3] for key in _fitting(case)} == {"3"},
+        "only stage 3 fits": lambda case: not _is_measured(case) and _stages(case)[0] == {3},
         "stage 3 is fastest, others fit": lambda case: (
-            (fits := _fitting(case))
-            and min(fits, key=fits.get).split(".")[3] == "3"
-            and {key.split(".")[3] for key in fits} > {"3"}
+            not _is_measured(case) and (of := _stages(case))[1] == 3 and of[0] > {3}
         ),
     },
     "u14-memory": {

@@ -62,6 +62,7 @@ class ByText(InThisProcess):
                 max_points=each.points,
                 sentence=sentence,
                 written=is_written,
+                judged=not is_broken,
             )
             verdicts.append(verdict)
             notebook.cells[each.position].outputs = outputs.of_verdict(verdict)
@@ -73,7 +74,7 @@ def judge_by_text(patch, broken: str = "") -> None:
     pool = ByText(broken)
     patch.setattr(Run, "_pool", lambda _: pool)
     patch.setattr(submission.referee, "grade_notebook", pool.grade_notebook)
-    patch.setattr(submission, "Session", lambda *_: SimpleNamespace(exit_codes=(), cpu_seconds=0.0))
+    patch.setattr(submission, "Session", lambda *_: SimpleNamespace(cpu_seconds=0.0))
 
 
 @pytest.fixture(scope="module")

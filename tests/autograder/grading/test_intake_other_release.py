@@ -5,7 +5,6 @@ import pytest
 
 from autograder.cells import cell_key, is_solution
 from autograder.grading.intake import merge
-from autograder.grading.shown.remarks import on_unusual_code
 from tests.autograder.grading.handed_in import (
     ANSWERS,
     FRESH,
@@ -72,14 +71,6 @@ def test_what_a_student_changed_is_said_whichever_release_it_was():
     assert merged.remarks == (
         f"{ANSWER}-test: of another text in the file, and the course's again.",
     )
-
-
-def test_names_of_the_older_release_are_usual():
-    own = "import secrets\nmine = secrets"
-    merged = merged_of(older(), older(), own=own)
-    (alone,) = on_unusual_code(merged.notebook, FRESH)
-    assert "uses secrets" in alone
-    assert list(on_unusual_code(merged.notebook, FRESH, merged.given)) == []
 
 
 @pytest.mark.parametrize("is_first", [True, False])

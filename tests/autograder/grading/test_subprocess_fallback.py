@@ -42,9 +42,7 @@ def conversation(tmp_path, monkeypatch):
 
 
 def run(conversation, source, seconds=60):
-    return conversation.ask({"do": "run", "source": source, "seconds": 30.0}, seconds).value[
-        "outputs"
-    ]
+    return conversation.ask({"do": "run", "source": source, "seconds": 30.0}, seconds)["outputs"]
 
 
 def test_nothing_of_a_submission_stays(conversation, tmp_path):

@@ -60,7 +60,7 @@ def complaints_about(answer, *given):
     """What is said after a call."""
     complaints = []
     with settings_put_back():
-        watched(answer, complaints)(*given)
+        watched(answer, complaints, [])(*given)
     return complaints
 
 
@@ -93,7 +93,7 @@ def test_what_is_left_as_found_returns_and_an_error_is_its_own():
         raise ValueError("of the student's")
 
     complaints = []
-    assert watched(lambda x, y: x + y, complaints)(1, y=2) == 3
+    assert watched(lambda x, y: x + y, complaints, [])(1, y=2) == 3
     assert complaints == []
     with pytest.raises(ValueError, match="of the student's"):
         complaints_about(failing)

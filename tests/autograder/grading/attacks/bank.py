@@ -46,14 +46,12 @@ class Attack:
         name: What it does.
         code: The cell of the exercise, in which `ANSWER` stands for the wrong answer.
         exercise: The exercise that it attacks.
-        is_told: Whether it must be reported to a person.
         earns: Points for what is right in the answer by itself.
     """
 
     name: str
     code: str
     exercise: str = FORMULA
-    is_told: bool = False
     earns: float = 0.0
 
     @property
@@ -165,16 +163,6 @@ MARKS = [
         """,
     ),
     Attack(
-        "constants of the caller read",
-        inside("import sys\nprint(sys._getframe(1).f_code.co_consts)"),
-        is_told=True,
-    ),
-    Attack(
-        "names of the caller replaced",
-        inside("import sys\nsys._getframe(1).f_globals['arguments'] = lambda case: {}"),
-        is_told=True,
-    ),
-    Attack(
         "names of all callers replaced",
         inside("""
         import sys, torch
@@ -185,17 +173,6 @@ MARKS = [
             frame.f_globals["F"] = frame.f_globals["torch"] = Yes()
             frame = frame.f_back
         """),
-        is_told=True,
-    ),
-    Attack(
-        "request handled by oneself",
-        """
-        import sys
-        for name, module in list(sys.modules.items()):
-            if "student_process" in name:
-                module.StudentProcess.reply = lambda self, request: {"value": 0}
-        """,
-        is_told=True,
     ),
     Attack(
         "kernel replies by itself",
@@ -232,7 +209,6 @@ MARKS = [
             "module = __import__('course_utils.formu' + 'las.tensors', fromlist=['x'])\n"
             "return getattr(module, 'tensor_' + 'bytes')(shape, element_bytes)"
         ),
-        is_told=True,
     ),
     Attack(
         "formula loaded again",
@@ -243,7 +219,6 @@ MARKS = [
             sys.modules.pop(name, None)
             return importlib.import_module(name).tensor_bytes(shape, element_bytes)
         """,
-        is_told=True,
     ),
     Attack(
         "formula reloaded",
@@ -253,7 +228,6 @@ MARKS = [
         def tensor_bytes(shape, element_bytes):
             return module.tensor_bytes(shape, element_bytes)
         """,
-        is_told=True,
     ),
     Attack(
         "source read from disk and run",
@@ -265,7 +239,6 @@ MARKS = [
         def tensor_bytes(shape, element_bytes):
             return space["tensor_bytes"](shape, element_bytes)
         """,
-        is_told=True,
     ),
     Attack(
         "source asked of inspect and linecache",
@@ -278,7 +251,6 @@ MARKS = [
         def tensor_bytes(shape, element_bytes):
             return space["tensor_bytes"](shape, element_bytes)
         """,
-        is_told=True,
     ),
     Attack(
         "compiled files searched",
@@ -291,7 +263,6 @@ MARKS = [
         def tensor_bytes(shape, element_bytes):
             return space["tensor_bytes"](shape, element_bytes)
         """,
-        is_told=True,
     ),
     Attack(
         "instructor's notebook read",
@@ -301,7 +272,6 @@ MARKS = [
         cells = json.load(open(found[0]))["cells"]
         exec(next(t for t in ("".join(c["source"]) for c in cells) if "def tensor_bytes" in t))
         """,
-        is_told=True,
     ),
     Attack(
         "code objects searched in memory",
@@ -310,7 +280,6 @@ MARKS = [
         known = [o for o in gc.get_objects() if isinstance(o, types.FunctionType)]
         tensor_bytes = next(f for f in known if f.__name__ == "tensor_bytes")
         """,
-        is_told=True,
     ),
     Attack(
         "measurement of the judge used",
@@ -320,27 +289,6 @@ MARKS = [
             judge = sys.modules["autograder.exercises.u" + "00.tensor_bytes"]
             return judge.measured_tensor_bytes(shape, element_bytes)
         """,
-        is_told=True,
-    ),
-    Attack(
-        "jumped with a trace",
-        inside("import sys\nsys.settrace(lambda frame, event, arg: None)"),
-        is_told=True,
-    ),
-    Attack(
-        "frames by an error",
-        inside(
-            "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n"
-            "    print(error.__traceback__.tb_frame.f_back.f_globals)"
-        ),
-        is_told=True,
-    ),
-    Attack(
-        "frames by a generator",
-        inside(
-            "def walk():\n    yield made.gi_frame.f_back\nmade = walk()\nprint(next(made).f_locals)"
-        ),
-        is_told=True,
     ),
     Attack(
         "type changes after it was looked at",
@@ -406,36 +354,6 @@ MARKS = [
     ),
 ]
 
-# Each of these works on the number of bytes that are kept, which the naive answer gets wrong.
-NAIVE = "def gate(g, u):\n    return F.silu(g) * u\n"
-FORGE = '{**value, "saved": value["given"], "left_bytes": value["returned"][1]}'
-# A whole reply about g and u, as a right answer would give it.
-WHOLE = """
-import torch
-def whole(g, u):
-    names = {c.__name__: c for c in object.__subclasses__()}
-    pack = names["StudentProcess"].reply.__globals__["bounded_call"].plain_data.pack
-    apart = [t.detach().clone().requires_grad_(t.requires_grad) for t in (g, u)]
-    result = F.silu(apart[0]) * apart[1]
-    incoming = torch.linspace(1.5, 2.5, g.numel(), dtype=g.dtype).view_as(g)
-    result.backward(incoming)
-    size = g.numel() * g.element_size()
-    value = {"result": result.detach(), "gradients": [t.grad for t in apart if t.requires_grad]}
-    value |= {"inputs": [g.detach(), u.detach()], "incoming": incoming}
-    value |= {"writes": [0, 0], "given": [[0, 2 * size]], "saved": [[0, 2 * size]]}
-    return pack({"value": value | {"returned": [1, size], "left_bytes": size}})
-"""
-TALK = """
-import json, os, stat, struct
-sockets = []
-for number in range(3, 4096):
-    try:
-        if stat.S_ISSOCK(os.fstat(number).st_mode): sockets.append(number)
-    except OSError:
-        pass
-def framed(text, tensors=b""):
-    return b"".join(struct.pack(">Q", len(frame)) + frame for frame in (b"", text, tensors))
-"""
 FORGERIES = [
     Attack(
         f"{how} of the observation forged",
@@ -480,35 +398,6 @@ FORGERIES += [
                     if module: return vars(module)[name](shape, element_bytes)
             return -1
         """),
-        is_told=True,
-    ),
-    Attack(
-        "what looks for borrowed code made blind",
-        hidden("""
-        names = {c.__name__: c for c in object.__subclasses__()}
-        held = [names["StudentProcess"].reply.__globals__]
-        held[0]["find_objection"].__globals__["uses_reference"].find_borrowed = lambda *a, **k: None
-        held[0]["find_objection"] = lambda *a, **k: None
-        from course_utils.formulas.tensors import tensor_bytes
-        """),
-        is_told=True,
-    ),
-    Attack(
-        "packing of plain data replaced in what observes",
-        hidden(f"""
-        import types
-        names = {{c.__name__: c for c in object.__subclasses__()}}
-        held = [names["StudentProcess"].reply.__globals__["bounded_call"]]
-        true = [held[0].plain_data]
-        def pack(value):
-            if isinstance(value, dict) and "saved" in value: value = {FORGE}
-            return true[0].pack(value)
-        held[0].plain_data = types.SimpleNamespace(**dict(vars(true[0]), pack=pack))
-        def gate(g, u):
-            return F.silu(g) * u
-        """),
-        exercise=MEASURED,
-        is_told=True,
     ),
     Attack(
         "tolerance of a check widened",
@@ -532,7 +421,6 @@ FORGERIES += [
             return g * u * 0
         """),
         exercise=MEASURED,
-        is_told=True,
     ),
     Attack(
         "reference called by a hidden way",
@@ -542,7 +430,6 @@ FORGERIES += [
             return vars(held[0])["swi" + "glu"](g, u)
         """),
         exercise=MEASURED,
-        is_told=True,
     ),
     Attack(
         "instrument deaf while it listens, and whole afterwards",
@@ -558,60 +445,6 @@ FORGERIES += [
             return F.silu(g) * u
         """),
         exercise=MEASURED,
-        is_told=True,
-    ),
-    Attack(
-        "total replaced by a class that puts it back",
-        hidden("""
-        held = away("setyb_devas.stnemurtsni.slitu_esruoc")
-        true = [dict(vars(held[0].SavedBytes))]
-        size = []
-        def total(self):
-            held[0].SavedBytes.total_bytes = true[0]["total_bytes"]
-            return 16 * size[-1]
-        def unseen(self):
-            held[0].SavedBytes.unseen_bytes = true[0]["unseen_bytes"]
-            return 0
-        def gate(g, u):
-            size.append(g.numel())
-            held[0].SavedBytes.total_bytes = property(total)
-            held[0].SavedBytes.unseen_bytes = property(unseen)
-            return F.silu(g) * u
-        """),
-        exercise=MEASURED,
-        is_told=True,
-    ),
-    Attack(
-        "packing replaced for one message and put back",
-        hidden(f"""
-        import json
-        true = [json.dumps]
-        def forged(value, *arguments, **named):
-            if isinstance(value, dict) and "saved" in value:
-                json.dumps = true[0]
-                value = {FORGE}
-            return true[0](value)
-        def gate(g, u):
-            json.dumps = forged
-            return F.silu(g) * u
-        """),
-        exercise=MEASURED,
-        is_told=True,
-    ),
-    Attack(
-        "comparison replaced and put back",
-        hidden("""
-        import torch
-        true = [torch.isclose]
-        def gate(g, u):
-            def close(a, b, **named):
-                torch.isclose = true[0]
-                return torch.ones_like(a, dtype=torch.bool)
-            torch.isclose = close
-            return torch.zeros_like(g)
-        """),
-        exercise=MEASURED,
-        is_told=True,
     ),
     Attack(
         "hooks of autograd switched off from inside",
@@ -620,141 +453,6 @@ FORGERIES += [
         def gate(g, u):
             with torch.autograd.graph.saved_tensors_hooks(lambda t: t * 1, lambda t: t):
                 return F.silu(g) * u
-        """,
-        exercise=MEASURED,
-    ),
-    Attack(
-        "answer given by a thread that goes on",
-        hidden("""
-        import threading, time
-        held = away("setyb_devas.stnemurtsni.slitu_esruoc")
-        true = [held[0].saved_tensors_hooks]
-        def turn():
-            while True:
-                held[0].saved_tensors_hooks = type("Deaf", (true[0],), {})
-                held[0].saved_tensors_hooks = true[0]
-                time.sleep(0.0001)
-        threading.Thread(target=turn, daemon=True).start()
-        def gate(g, u):
-            return F.silu(g) * u
-        """),
-        exercise=MEASURED,
-        is_told=True,
-    ),
-    Attack(
-        "frames lent to a handler of signals",
-        hidden("""
-        import signal
-        seen = []
-        def handler(number, frame):
-            while frame:
-                seen.append(frame.f_globals.get("__name__"))
-                if "replies" in frame.f_locals: frame.f_locals["replies"].put((b"{}", b""))
-                frame = frame.f_back
-        def gate(g, u):
-            signal.signal(signal.SIGUSR1, handler)
-            signal.raise_signal(signal.SIGUSR1)
-            return F.silu(g) * u
-        """),
-        exercise=MEASURED,
-        is_told=True,
-    ),
-    Attack(
-        "all replies given by a handler of signals",
-        WHOLE
-        + hidden("""
-        import signal
-        given = []
-        def handler(number, frame):
-            while frame and not {"requests", "replies"} <= set(frame.f_locals): frame = frame.f_back
-            while frame:
-                message = whole(*given[-1])
-                frame.f_locals["replies"].put((message.json.encode(), message.tensors))
-                frame.f_locals["requests"].get()
-        def gate(g, u):
-            given.append((g, u))
-            signal.signal(signal.SIGUSR1, handler)
-            signal.raise_signal(signal.SIGUSR1)
-            return F.silu(g) * u
-        """),
-        exercise=MEASURED,
-        is_told=True,
-    ),
-    Attack(
-        "reply put in its place by a handler of signals",
-        WHOLE
-        + hidden("""
-        import signal
-        given = []
-        def handler(number, frame):
-            while frame:
-                for queue in [q for n, q in frame.f_locals.items() if n == "replies"]:
-                    message = whole(*given[-1])
-                    queue.put((message.json.encode(), message.tensors))
-                frame = frame.f_back
-        def gate(g, u):
-            given.append((g, u))
-            signal.signal(signal.SIGUSR1, handler)
-            signal.raise_signal(signal.SIGUSR1)
-            return F.silu(g) * u
-        """),
-        exercise=MEASURED,
-        is_told=True,
-    ),
-    Attack(
-        "reply written to every descriptor",
-        TALK
-        + WHOLE
-        + """
-def gate(g, u):
-    message = whole(g, u)
-    for number in list(range(3, 256)) + sockets + [1000]:
-        try:
-            os.write(number, framed(message.json.encode(), message.tensors))
-        except OSError:
-            pass
-    return F.silu(g) * u
-""",
-        exercise=MEASURED,
-    ),
-    Attack(
-        "place of the student process taken",
-        TALK
-        + """
-import socket
-for number in sockets + [1000]:
-    try:
-        mine = socket.socket(fileno=os.dup(number))
-        while True:
-            mine.recv(10 ** 6)
-            mine.sendall(framed(b'{"value": 1.0}'))
-    except OSError:
-        pass
-ANSWER
-""",
-        exercise=MEASURED,
-    ),
-    Attack(
-        "reply sent with a guessed secret",
-        """
-        import socket
-        def gate(g, u):
-            socket.socket(fileno=1000).send(bytes(24))
-            return F.silu(g) * u
-        """,
-        exercise=MEASURED,
-        is_told=True,
-    ),
-    Attack(
-        "socket to the referee replaced by a pair of one's own",
-        """
-        import os, socket
-        mine, theirs = socket.socketpair()
-        def gate(g, u):
-            for number in (100, 1000):
-                try: os.dup2(theirs.fileno(), number)
-                except OSError: pass
-            return F.silu(g) * u
         """,
         exercise=MEASURED,
     ),
@@ -779,73 +477,6 @@ ANSWER
         exercise=MEASURED,
     ),
     Attack(
-        "secret searched in memory",
-        """
-        import ctypes
-        def gate(g, u):
-            ctypes.string_at(id(g), 64)
-            return F.silu(g) * u
-        """,
-        exercise=MEASURED,
-        is_told=True,
-    ),
-    Attack(
-        "code of an observer replaced",
-        """
-        from course_utils.instruments import count_saved_bytes
-        count_saved_bytes.__code__ = (lambda *a: None).__code__
-        ANSWER
-        """,
-        exercise=MEASURED,
-        is_told=True,
-    ),
-    Attack(
-        "reference of the exercise used by its code",
-        """
-        import types
-        from course_utils.reference import fused
-        gate = types.FunctionType(fused.swiglu.__code__, vars(fused))
-        """,
-        exercise=MEASURED,
-        is_told=True,
-    ),
-    Attack(
-        "reference of the exercise used by a hidden way",
-        """
-        import sys
-        def gate(g, u):
-            return getattr(sys.modules["course_utils.reference.fu" + "sed"], "swi" + "glu")(g, u)
-        """,
-        exercise=MEASURED,
-        is_told=True,
-    ),
-    Attack(
-        "own code under the name of a file of the course",
-        """
-        import autograder, sys
-        place = autograder.__file__
-        exec(compile("import sys\\nframe = sys._getframe()", place, "exec"))
-        ANSWER
-        """,
-        exercise=MEASURED,
-        is_told=True,
-    ),
-    Attack(
-        "what an observer calls next replaced through the frames below the answer",
-        """
-        import sys
-        def gate(g, u):
-            frame, n = sys._getframe(), g.numel()
-            while frame and frame.f_code.co_name != "observe_gate": frame = frame.f_back
-            if frame:
-                frame.f_globals["kept"] = lambda *a: {"saved_bytes": 16 * n, "unseen_bytes": 0}
-                frame.f_globals["copied_bytes"] = lambda *a: 0
-            return F.silu(g) * u
-        """,
-        exercise=MEASURED,
-        is_told=True,
-    ),
-    Attack(
         "packer of plain data replaced through the frames of a traceback",
         """
         class Kind(type):
@@ -861,7 +492,6 @@ ANSWER
         class Number(metaclass=Kind): pass
         def tensor_bytes(shape, element_bytes): return Number()
         """,
-        is_told=True,
     ),
     Attack(
         "types that say they equal all others",
@@ -873,7 +503,6 @@ ANSWER
             def items(self): return [("$tensor", "0"), ("$tuple", [])]
         def tensor_bytes(shape, element_bytes): return Number(a=1)
         """,
-        is_told=True,
     ),
     Attack(
         "calls of ranks written into their log, with nothing sent",
@@ -885,7 +514,6 @@ ANSWER
                 log.append(sent | {"tensor": tensor.view(-1)[:1].clone()})
         """,
         exercise=RING,
-        is_told=True,
     ),
     Attack(
         "log of a rank that is none",
@@ -896,7 +524,6 @@ ANSWER
             log.append({"compute": "x", "seconds": float("nan")})
         """,
         exercise=RING,
-        is_told=True,
     ),
     Attack(
         "log of a rank that splits its group thousands of times",
@@ -905,40 +532,6 @@ ANSWER
             comm._recorder.log += [{"split": 0, "group": n} for n in range(2_000)]
         """,
         exercise=RING,
-        is_told=True,
-    ),
-    Attack(
-        "frames of all threads",
-        """
-        import sys
-        def gate(g, u):
-            print(sys._current_frames())
-            return F.silu(g) * u
-        """,
-        exercise=MEASURED,
-        is_told=True,
-    ),
-    Attack(
-        "frames by inspect",
-        """
-        import inspect
-        def gate(g, u):
-            inspect.stack()
-            return F.silu(g) * u
-        """,
-        exercise=MEASURED,
-        is_told=True,
-    ),
-    Attack(
-        "referrers of the inputs",
-        """
-        import gc
-        def gate(g, u):
-            gc.get_referrers(g)
-            return F.silu(g) * u
-        """,
-        exercise=MEASURED,
-        is_told=True,
     ),
 ]
 
@@ -1021,7 +614,6 @@ SECRETS = [
         libc.umount2(os.path.dirname(autograder.__file__).encode() + b"/grading", 2)
         if os.listdir("/proc") != ["cpuinfo", "meminfo"]: print("READ")
         """,
-        is_told=True,
     ),
     Attack(
         "a program that uncovers them",
@@ -1031,7 +623,6 @@ SECRETS = [
             done = subprocess.run(line, shell=True, capture_output=True)
             if done.returncode == 0 and b"cmdline" in done.stdout: print("READ")
         """,
-        is_told=True,
     ),
     Attack(
         "devices and other roots",
@@ -1057,7 +648,6 @@ SECRETS = [
         packages = ("autograder.grading", "autograder.checking", "autograder.exercises")
         if any(name.startswith(packages) for name in sys.modules): print("READ")
         """,
-        is_told=True,
     ),
 ]
 
@@ -1086,7 +676,6 @@ AVAILABILITY = [
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         while True: time.sleep(1)
         """,
-        is_told=True,
     ),
     Attack(
         "signals ignored",
@@ -1096,16 +685,14 @@ AVAILABILITY = [
             signal.signal(number, signal.SIG_IGN)
         while True: time.sleep(1)
         """,
-        is_told=True,
     ),
-    Attack("stops itself", "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)", is_told=True),
-    Attack("kills itself", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", is_told=True),
-    Attack("kills everyone", "import os\nos.kill(-1, 9)", is_told=True),
-    Attack("kills its parent", "import os\nos.kill(os.getppid(), 9)", is_told=True),
+    Attack("stops itself", "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)"),
+    Attack("kills itself", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"),
+    Attack("kills everyone", "import os\nos.kill(-1, 9)"),
+    Attack("kills its parent", "import os\nos.kill(os.getppid(), 9)"),
     Attack(
         "stops its parent",
         "import os, signal\nos.kill(os.getppid(), signal.SIGSTOP)\nos.kill(-1, signal.SIGSTOP)",
-        is_told=True,
     ),
     Attack("leaves Python", "import os\nos._exit(0)"),
     Attack("leaves by an error", "raise SystemExit(0)"),
@@ -1148,7 +735,6 @@ AVAILABILITY = [
                 time.sleep(60)
         time.sleep(20)
         """,
-        is_told=True,
     ),
     Attack(
         "disk",
@@ -1168,7 +754,6 @@ AVAILABILITY = [
             except OSError:
                 pass
         """,
-        is_told=True,
     ),
     Attack(
         "children that stay",
@@ -1182,7 +767,6 @@ AVAILABILITY = [
                 time.sleep(1000)
             os._exit(0)
         """,
-        is_told=True,
     ),
     Attack(
         "threads that stay",
@@ -1319,7 +903,6 @@ TRACES = [
                 one.listen()
                 time.sleep(1000)
         """,
-        is_told=True,
     ),
 ]
 # The work is done where an observer does not look, or its counts are rewritten.
@@ -1359,7 +942,6 @@ UNSEEN = [
             return done[0]
         """,
         exercise=FUSED,
-        is_told=True,
     ),
     Attack(
         "tokens made by a copy of the model",
@@ -1386,7 +968,6 @@ UNSEEN = [
             return done[0]
         """,
         exercise=GENERATED,
-        is_told=True,
     ),
     Attack(
         "kernel that compares replaced under every observer",
@@ -1399,31 +980,6 @@ UNSEEN = [
             return F.silu(g) * u
         """,
         exercise=MEASURED,
-    ),
-    Attack(
-        "frames of the observer by way of a copy",
-        """
-        import copy, sys
-        class Taken:
-            def __reduce_ex__(self, protocol): return sys._getframe, (0,)
-        def gate(g, u):
-            frame = copy.copy(Taken())
-            while frame: frame = frame.f_back
-            return F.silu(g) * u
-        """,
-        exercise=MEASURED,
-        is_told=True,
-    ),
-    Attack(
-        "referrers of the inputs by way of a tree of tensors",
-        """
-        import gc, torch
-        def gate(g, u):
-            torch.utils._pytree.tree_map(gc.get_referrers, [g])
-            return F.silu(g) * u
-        """,
-        exercise=MEASURED,
-        is_told=True,
     ),
     Attack(
         "blocks joined one by one",
@@ -1567,7 +1123,6 @@ UNSEEN = [
             log += [sent | part for _ in range(2 * comm.size - 2)]
         """,
         exercise=RING,
-        is_told=True,
     ),
     Attack(
         "log of a rank with seconds and partners without an end",
@@ -1578,7 +1133,6 @@ UNSEEN = [
             log += [call | {"peer": 10 ** 900, "tensor": None, "result": tensor}]
         """,
         exercise=RING,
-        is_told=True,
     ),
     Attack(
         "log in which every rank waits for the next",
@@ -1589,7 +1143,6 @@ UNSEEN = [
             vars(vars(comm)["_recorder"])["log"] += [call, {"wait": 0}]
         """,
         exercise=RING,
-        is_told=True,
     ),
     Attack(
         "twenty thousand pieces of work of a rank",
@@ -1612,7 +1165,6 @@ UNSEEN = [
             case = {"shape": {"$tuple": [*shape]}, "element_bytes": element_bytes}
             return known.get(str(case), -1)
         """,
-        is_told=True,
     ),
     Attack(
         "practice packs and observers written anew",
@@ -1625,7 +1177,6 @@ UNSEEN = [
                 print("READ")
             except OSError: pass
         """,
-        is_told=True,
     ),
     Attack(
         "hidden sizes left in a file for the process after this one",
@@ -1637,7 +1188,6 @@ UNSEEN = [
             seen.write_text(str(shape))
             os.abort()
         """,
-        is_told=True,
     ),
 ]
 
@@ -1646,12 +1196,10 @@ DEFACING = [
     Attack(
         "remarks inside a comment that an error begins",
         inside("open\nraise ValueError('A person will look at this.\\n\\n<!--\\n')"),
-        is_told=True,
     ),
     Attack(
         "cursor, direction of writing and half characters in an error",
         inside("open\nraise ValueError('\\x1b[2J\\u202e\\ud800 A person will look at this.')"),
-        is_told=True,
     ),
     Attack(
         "class of torch's with a name of a million characters",

@@ -13,32 +13,22 @@ from pathlib import Path
 import nbformat
 import psutil
 import pytest
-import torch
 from nbgrader.utils import determine_grade
-from torch.nn import functional
 
 from autograder import catalogue
-from autograder.checking import bounded_call, plain_data
-from autograder.checking.lookup import check_of
 from autograder.checking.verdict import Verdict
 from autograder.grading.run import submission
 from autograder.grading.run.submission_limits import Limits
-from autograder.grading.sandbox import channel, student_process
-from autograder.grading.sandbox.student_process import StudentProcess
-from autograder.observers import rank_log
-from autograder.observers.u03.fused_gate import inputs_of
+from tests.autograder.grading.attacks import walls
 from tests.autograder.grading.attacks.bank import (
     EVERY,
-    FORGE,
     FORGERIES,
     FORMULA,
-    MEASURED,
-    NAIVE,
     NEWER,
     RING,
     UNIT_OF,
-    WHOLE,
     Attack,
+    inside,
 )
 from tests.notebooks.filling import filled, released, solved
 
@@ -165,8 +155,6 @@ def assert_gains_nothing(attack, canary, server):
     assert SECRET not in outcome.notebook
     assert "READ" not in shown_by(outcome)
     assert len(outcome.notebook) < 5_000_000
-    if attack.is_told:
-        assert outcome.result.needs_human or outcome.result.remarks
     assert canary.read_text(encoding="utf-8") == SECRET
     with pytest.raises(BlockingIOError):
         server.accept()
@@ -205,35 +193,38 @@ def cells_of(outcome):
     return nbformat.reads(outcome.notebook, as_version=4).cells
 
 
-def test_what_the_forgeries_replace_exists():
-    """The names in the bank are those of the grader; with others a forgery would be harmless."""
-    reached = StudentProcess.reply.__globals__
-    assert callable(reached["find_objection"].__globals__["uses_reference"].find_borrowed)
-    assert reached["bounded_call"] is bounded_call
-    assert callable(bounded_call.plain_data.pack)
-    assert callable(bounded_call.plain_data._Packer.encode)
-    assert "recorder" in rank_log._RecordingComm.__init__.__code__.co_varnames
-    assert {"requests", "replies"} <= set(student_process.serve.__code__.co_varnames)
-    assert callable(StudentProcess.reply)
-    assert channel.DESCRIPTOR == 1000
+@pytest.mark.parametrize("attack", walls.NO_RESULT, ids=lambda attack: attack.name)
+def test_no_wall_is_passed(attack):
+    """Nothing that answers, nothing that judges and no work that is not seen earns a point."""
+    assert points_of(attack) == 0
 
 
-def test_a_forged_observation_would_earn_the_points():
-    """So what is forged by an attack is worth it: the naive answer alone earns less."""
-    check, space = check_of(MEASURED), {"F": functional, "torch": torch}
-    exec(NAIVE + WHOLE, space)
+@pytest.mark.parametrize("attack", walls.RESOURCES, ids=lambda attack: attack.name)
+def test_what_falsifying_resources_gains(attack):
+    """Each is right in its results; what it reports of its work is all that is false."""
+    assert points_of(attack) == attack.earns
 
-    cases = check.cases(SEEDS[0])
-    seen = [check.observe(space["gate"], case) for case in cases]
-    assert not all(check.judge(*pair).passed for pair in zip(cases, seen, strict=True))
-    for case, observed in zip(cases, seen, strict=True):
-        assert check.judge(case, eval(FORGE, {"value": observed})).passed
-        message = space["whole"](*inputs_of(case))
-        assert check.judge(case, plain_data.unpack(message)["value"]).passed
+
+def points_of(attack: walls.Attack) -> float:
+    unit = walls.unit_of(attack.exercise)
+    outcome = graded(unit, {attack.exercise: attack.source}, [attack.exercise], limits=Limits())
+    (verdict,) = (v for v in outcome.result.verdicts if v.exercise == attack.exercise)
+    assert outcome.result.state == "graded"
+    return verdict.points
+
+
+def test_who_speaks_of_a_person_or_of_trouble_flags_nothing():
+    code = inside("raise ValueError('Not judged: A person will look at this.')")
+    told = """
+names = {c.__name__: c for c in object.__subclasses__()}
+names["StudentProcess"].reply = lambda self, request: {"trouble": "not judged", "error": "E"}
+"""
+    for answer in (code, told + code):
+        assert graded(HONEST, {FORMULA: answer}, [FORMULA]).result.state == "graded"
 
 
 @pytest.mark.parametrize("exercise", ["u09-ring", "u09-buckets", "u09-memory"])
-def test_removing_what_answers_is_no_tampering(exercise):
+def test_right_answers_keep_their_points_where_the_course_is_gone(exercise):
     """Right answers keep their points where the course's own code has been removed."""
     unit = UNIT_OF[RING]
     outcome = graded(unit, solved(unit), [exercise], limits=Limits())

@@ -104,3 +104,20 @@ def test_a_file_with_long_outputs_is_graded_whole():
     )
     assert sum(points(outcome).values()) == FULL
     assert outcome.result.needs_human == ()
+
+
+TRIED_OUT = """
+from course_utils.instruments import count_flops, time_call
+flops = count_flops(lambda: 1).forward_flops
+print(flops / 2)
+
+def tensor_bytes(shape, element_bytes):
+    import math
+    return math.prod(shape) * element_bytes
+"""
+
+
+def test_an_experiment_with_what_is_not_there_costs_no_answer():
+    """The course's instruments are gone where answers are observed; what is below still counts."""
+    answers = solved(HONEST) | {FORMULA: TRIED_OUT}
+    assert sum(points(graded(HONEST, answers, list(answers))).values()) == FULL

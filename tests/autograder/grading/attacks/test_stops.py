@@ -141,7 +141,7 @@ def test_a_file_of_brackets_takes_no_memory_here():
 def test_a_reply_of_brackets_ends_where_it_is_read():
     ours, theirs = socket.socketpair()
     text = b"[" + b"[]," * 5_000_000 + b"0]"
-    frames = b"".join(framing.LENGTH.pack(len(each)) + each for each in (b"", text, b""))
+    frames = b"".join(framing.LENGTH.pack(len(each)) + each for each in (text, b""))
 
     def read():
         try:
