@@ -108,7 +108,8 @@ def _cell(entry: dict[str, Any]) -> Cell:
     kind, source = entry.get("cell_type"), _source(entry.get("source", entry.get("input", "")))
     if kind == "heading" and source is not None:  # format 3
         level = entry.get("level")
-        kind, source = "markdown", f"{'#' * (level if level in range(7) else 1)} {source}"
+        num_signs = level if isinstance(level, int) and level in range(7) else 1
+        kind, source = "markdown", f"{'#' * num_signs} {source}"
     return Cell(
         kind=kind if isinstance(kind, str) and kind in KINDS else "raw",
         source=source,
