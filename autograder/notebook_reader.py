@@ -90,9 +90,6 @@ def _parse_int(digits: str) -> int:
 
 def _entries(content: dict[str, Any]) -> list[Any]:
     entries = content.get("cells")
-    match content:
-        case {"worksheets": [{"cells": list(first)}, *_]}:  # format 3
-            entries = first
     if not isinstance(entries, list):
         raise Unreadable("it has no list of cells")
     if len(entries) > MAX_CELLS:
@@ -105,14 +102,10 @@ def _cell(entry: dict[str, Any]) -> Cell:
     grading, tags = _table(metadata.get("nbgrader")), metadata.get("tags")
     known_tags = tags if isinstance(tags, list) else []
     claims = (grading.get("grade_id"), entry.get("id"), metadata.get("id"))  # the last: Colab's
-    kind, source = entry.get("cell_type"), _source(entry.get("source", entry.get("input", "")))
-    if kind == "heading" and source is not None:  # format 3
-        level = entry.get("level")
-        num_signs = level if isinstance(level, int) and level in range(7) else 1
-        kind, source = "markdown", f"{'#' * num_signs} {source}"
+    kind = entry.get("cell_type")
     return Cell(
         kind=kind if isinstance(kind, str) and kind in KINDS else "raw",
-        source=source,
+        source=_source(entry.get("source", "")),
         claims=tuple(dict.fromkeys(each for each in claims if isinstance(each, str))),
         grading=grading,
         tags=frozenset(each for each in known_tags if isinstance(each, str)),

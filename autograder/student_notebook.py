@@ -280,7 +280,7 @@ class StudentNotebook:
         empty = {name: self._place_of(name) for name in texts if name not in self.answers}
         marked = [bool(each) and bool(nbgrader_metadata(self.known[each])) for each in self.names]
         num_marked = [0, *accumulate(marked)]
-        beside: defaultdict[str, list[int]] = defaultdict(list)
+        beside: dict[str, list[int]] = defaultdict(list)
         for index in range(len(self.cells)) if empty else ():
             if index not in taken and self._prose([index]):
                 name = min(empty, key=lambda each: abs(empty[each] - index))

@@ -359,7 +359,6 @@ DAMAGED: Mapping[str, Damaged] = {
     "all metadata stripped": Damaged(no_metadata),
     "format 4.4, which has no ids": Damaged(no_ids),
     "format 4.4, no metadata": Damaged(after(no_metadata, no_ids)),
-    "format 3": Damaged(through_format(3)),
     "format 3 and 4 again": Damaged(through_format(3, 4)),
     "Colab": Damaged(colab),
     "Colab without names": Damaged(colab_without_names),
