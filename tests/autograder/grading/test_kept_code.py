@@ -98,6 +98,12 @@ def test_no_other_function_lives_whatever_leads_to_it(fork, told):
     assert told(fork, PROBE) == "[]\n"
 
 
+@pytest.mark.parametrize("fork", FORKS, ids=lambda fork: fork.exercises[0])
+def test_nothing_is_compared_beside_an_answer(fork):
+    """Results go out as they are: what compares them is not there."""
+    assert not [name for name in fork.kept if is_within(name, ["autograder.observers.comparing"])]
+
+
 @pytest.mark.parametrize("unit", ["u00", "u05", "u12"])
 def test_no_file_of_the_course_and_of_what_answers_can_be_read(unit, told):
     fork = max(kept_code.forks_of(unit), key=lambda each: len(each.absent))
