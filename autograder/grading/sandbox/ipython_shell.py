@@ -12,6 +12,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Type
 from traitlets.config import Config
 
+from autograder.checking.bounded_call import NOT_STUDENTS
 from autograder.checking.time_limit import Stopped
 from autograder.grading.sandbox.kept_code import NotHereError
 
@@ -144,7 +145,8 @@ class Shell(InteractiveShell):
 def _below(source: str, error: BaseException) -> str:
     """The statements of a cell below the one that raised an error."""
     frames = traceback.walk_tb(error.__traceback__)
-    line = next((n for frame, n in frames if frame.f_code.co_name == "<module>"), 0)
+    cells = (n for frame, n in frames if not frame.f_code.co_filename.startswith(NOT_STUDENTS))
+    line = next(cells, 0)
     statements = ast.parse(source).body if line else []
     first = (min([e.lineno, *(d.lineno for d in _decorators(e))]) for e in statements)
     start = next((n for n in first if n > line), 0)

@@ -15,7 +15,7 @@ from functools import cache
 from importlib.util import cache_from_source
 from pathlib import Path
 from types import FunctionType
-from typing import Any, NoReturn
+from typing import Any
 
 import autograder
 from autograder.checking.exercise_check import Check
@@ -42,6 +42,15 @@ class Fork:
     def to_json(self) -> dict[str, Any]:
         """What a new process is told."""
         return {"kept": sorted(self.kept), "absent": [*self.absent]}
+
+
+NOT_HERE = """
+def outer({free}):
+    def not_here(*arguments, error, **named):
+        raise error("this part of the course is not here while your answers are graded")
+        return ({free})
+    return not_here
+"""
 
 
 class NotHereError(RuntimeError):
@@ -132,16 +141,25 @@ def unload_checks() -> None:
 
 
 def _remove_code(function: FunctionType) -> None:
-    free = function.__code__.co_freevars
-    function.__code__ = _not_here.__code__.replace(co_freevars=free)
+    function.__code__ = _not_here(len(function.__code__.co_freevars)).__code__
     function.__kwdefaults__ = {"error": NotHereError}
 
 
-def _not_here(*arguments: Any, error: Any, **named: Any) -> NoReturn:
-    raise error("this part of the course is not here while your answers are graded")
+@cache
+def _not_here(num_free: int) -> FunctionType:
+    """A function that raises an error, with as many names of a function around it as another has.
+
+    Their number is the only thing that is asked of code when it takes another's place.
+    """
+    free = "".join(f"free_{n}, " for n in range(num_free))
+    space: dict[str, Any] = {}
+    exec(NOT_HERE.format(free=free), space)
+    made: FunctionType = space["outer"](*range(num_free))
+    made.__kwdefaults__ = {"error": NotHereError}
+    return made
 
 
-NOTHING: Any = _not_here
+NOTHING: Any = _not_here(0)
 """Stands where a judge and cases were."""
 
 

@@ -94,14 +94,21 @@ def observe(answer: Any, case: Case) -> dict[str, Any]:
         calls = trial.calls
         kept = observe_kept(trial, inputs_of(case))
         work, gradients = _observe_work(trial, inputs_of(case))
-        other = sum(num_different([each], trial.results[:1]) for each in trial.results)
         return {
             **numbers,
             "calls": calls,
             **kept,
             **work,
-            "other_runs": other + num_different(gradients, first),
+            "runs": trial.results,
+            "gradients_of_runs": [first, gradients],
         }
+
+
+def _num_other_runs(observed: Plain) -> int:
+    """Results and gradients of runs that are not those of the first one."""
+    runs = observed["runs"]
+    other = sum(num_different([each], runs[:1]) for each in runs)
+    return other + num_different(*observed["gradients_of_runs"])
 
 
 def _observe_work(
@@ -129,7 +136,7 @@ def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
     return [
         Fact(
             "wrong_rows",
-            wrong_rows(observed["result"], right["result"]) + observed["other_runs"],
+            wrong_rows(observed["result"], right["result"]) + _num_other_runs(observed),
             "rows of the result that are wrong",
             "What does `forward` return, and what do you hand on?",
         ),

@@ -32,13 +32,11 @@ def batch_of(case: Case) -> Tensor:
 
 @errors_as_data
 def observe(answer: Any, case: Case) -> dict[str, Any]:
-    """Gradients of all ranks, whether the batch is as it was, and what each rank did."""
+    """Gradients of all ranks, their batches afterwards, and what each rank did."""
     ranks = range(case["num_ranks"])
     batches = [batch_of(case) for _ in ranks]
     models = [model_of(case, rank) for rank in ranks]
-    return gradients_after(answer, models, [(each,) for each in batches]) | {
-        "changed_batches": num_changed(batches, [batch_of(case) for _ in ranks])
-    }
+    return gradients_after(answer, models, [(each,) for each in batches]) | {"batches": batches}
 
 
 def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
@@ -55,7 +53,7 @@ def facts(case: Case, observed: Plain, right: Plain) -> list[Fact]:
         *of_sums,
         Fact(
             "changed_batches",
-            observed["changed_batches"],
+            num_changed(observed["batches"], [batch_of(case)] * case["num_ranks"]),
             "ranks on which the batch has changed",
             "`rows` should hold the same numbers afterwards. Which of your operations writes into "
             "that tensor or into a view of it?",

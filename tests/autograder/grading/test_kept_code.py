@@ -23,7 +23,7 @@ def place(f):
 alive = [
     place(f) for f in gc.get_objects()
     if type(f) is types.FunctionType and not f.__code__.co_filename.startswith("<")
-    and f.__code__.co_name != "_not_here"
+    and f.__code__.co_name != "not_here"
 ]
 def within(name, names):
     return any(name == each or name.startswith(each + ".") for each in names)
@@ -98,6 +98,12 @@ def test_no_other_function_lives_whatever_leads_to_it(fork, told):
     assert told(fork, PROBE) == "[]\n"
 
 
+@pytest.mark.parametrize("fork", FORKS, ids=lambda fork: fork.exercises[0])
+def test_nothing_is_compared_beside_an_answer(fork):
+    """Results go out as they are: what compares them is not there."""
+    assert not [name for name in fork.kept if is_within(name, ["autograder.observers.comparing"])]
+
+
 @pytest.mark.parametrize("unit", ["u00", "u05", "u12"])
 def test_no_file_of_the_course_and_of_what_answers_can_be_read(unit, told):
     fork = max(kept_code.forks_of(unit), key=lambda each: len(each.absent))
@@ -127,3 +133,16 @@ def test_what_an_exercise_needs_is_followed_through_all_that_holds_it():
     space = {"table": {"x": [kept.text]}, "json": json}
     reached.read(compile("table['x'][0](json.dumps)", "-", "exec"), space)
     assert "autograder.exercises.kept.derived" in reached.names
+
+
+def test_what_is_gone_can_be_looked_at_where_it_raises():
+    """A traceback reads the names of each frame, also of functions within functions."""
+    kept, also = 1, 2
+
+    def inner():
+        return kept + also
+
+    kept_code._remove_code(inner)
+    with pytest.raises(kept_code.NotHereError) as caught:
+        inner(3, x=4)
+    assert "free_0" in caught.traceback[-1].frame.f_locals

@@ -70,7 +70,7 @@ def first(generated, whole, tmp_path_factory):
         made.grade()
     assert waiting(made) == {
         *((student, TEXT) for student in ("ada", "grace")),
-        *((student, f"{name}-test") for student in ("ada", "grace") for name in CHECKED),
+        *((student, f"{name}-test") for student in ("ada", "grace") for name in (MENDED,)),
     }
     give(made, "ada", TEXT, 0.75)
     give(made, "grace", TEXT, 0.5)

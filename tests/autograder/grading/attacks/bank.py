@@ -612,7 +612,7 @@ SECRETS = [
         libc.unshare(0x10000000 | 0x20000)
         libc.umount2(b"/proc", 2)
         libc.umount2(os.path.dirname(autograder.__file__).encode() + b"/grading", 2)
-        if os.listdir("/proc") != ["cpuinfo", "meminfo"]: print("READ")
+        if sorted(os.listdir("/proc")) != ["cpuinfo", "meminfo"]: print("READ")
         """,
     ),
     Attack(
