@@ -29,7 +29,7 @@ WIDE, BETWEEN = 2.0, 0.3  # narrower bars share their pixels; what parts two tha
 SHADES = 5  # of a pixel, by how much of its time was busy
 LETTER, MIN_LETTERS = 6.2, 4  # width of a letter on a bar, and the fewest that are written
 UNITS = ((1, "ns"), (10**3, "µs"), (10**6, "ms"), (10**9, "s"))
-ON_LANES = {"gpu:": "stream ", "cpu:": "thread "}  # what the number of a lane counts
+NUMBERED = {"gpu": "stream", "cpu": "thread"}  # what the number of a lane counts
 NCCL_KERNEL = "ncclDevKernel_"  # begins the names of all, which a bar is too short for
 GATHERS = ("*AllGather*", "*all_gather*", "*allgather*")
 GATHER = "#f7d48f"  # a light `colours.COMMUNICATION`
@@ -153,10 +153,8 @@ def duration(ns: float) -> str:
 
 def _lane_in_words(lane: str) -> str:
     """What a lane is, as ``stream 7`` for ``gpu:7``."""
-    for begin, word in ON_LANES.items():
-        if lane.startswith(begin):
-            return word + lane.removeprefix(begin)
-    return lane
+    place, _, number = lane.partition(":")
+    return f"{NUMBERED[place]} {number}" if number.isdigit() else lane
 
 
 def _by_style(events: Iterable[Event]) -> dict[Style, list[Event]]:

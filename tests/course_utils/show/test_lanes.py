@@ -33,7 +33,8 @@ def texts(svg):
 
 def in_words(lane):
     """The number of a lane counts a GPU's streams and a process's threads, and is no rank's."""
-    return lane.replace("gpu:", "stream ").replace("cpu:", "thread ")
+    lane = re.sub(r"gpu:(?=\d)", "stream ", lane)
+    return re.sub(r"cpu:(?=\d)", "thread ", lane)
 
 
 @pytest.mark.parametrize("name", trace_names())
