@@ -52,8 +52,8 @@ def bandwidth_over_nodes() -> Picture:
     ax.legend(frameon=False)
     caption = (
         f"All-reduces of 256 MB in the Playbook's cluster: {median[0]:.0f} GB/s in one node, "
-        f"{median[1]:.0f} on two, {median[3]:.0f} on eight, {median[-1]:.0f} on {nodes[-1]}. A ring "
-        f"with 10 µs on every hop would reach {_ring_bus_bandwidth(64, BETWEEN_SECONDS):.0f} on "
-        f"eight, with 1.1 µs inside a node {_ring_bus_bandwidth(64, MEAN_SECONDS):.0f}."
+        f"{median[1]:.0f} on two, {median[3]:.0f} on eight, {median[-1]:.0f} on {nodes[-1]}. A "
+        f"ring with 10 µs on every hop would reach {_ring_bus_bandwidth(64, BETWEEN_SECONDS):.0f} "
+        f"on eight, with 1.1 µs inside a node {_ring_bus_bandwidth(64, MEAN_SECONDS):.0f}."
     )
     return Picture(figure, caption)

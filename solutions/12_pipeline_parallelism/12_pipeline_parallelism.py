@@ -577,6 +577,11 @@ pd.DataFrame(rows).T.astype(int)
 # ### All of it at once
 #
 # Find a setting in which interleaving loses to 1F1B. Begin with two stages.
+#
+# <details><summary>Answer</summary>
+#
+# Two stages with messages of one second: two chunks send three times as many, and the bubble that they halve is short.
+# </details>
 
 
 # %% folded=true

@@ -215,6 +215,11 @@ compare("u13-latents", "times Llama's cache", computed=ratio, measured=measured)
 # ## One step, each byte once
 #
 # One token's row on its way through a layer of Llama-3-8B; on each box the bytes that the step reads, of weights or of the cache. **Move the control:** from how many sequences on does the cache outweigh all matrices?
+#
+# <details><summary>Answer</summary>
+#
+# From 16 of those on the control: 15 GB of matrices are 14 caches of 1.07 GB.
+# </details>
 
 
 # %% folded=true
@@ -299,6 +304,11 @@ print("the tiny model writes the same text with it:", same)
 # Repeating keys undoes GQA: the result is right, the bytes are those of multi-head attention and more. The figure counts all bytes of a step.
 #
 # **Move the controls:** up to which context does an H100 have room for 256 sequences on 8 heads of keys?
+#
+# <details><summary>Answer</summary>
+#
+# 1,024 tokens: 34 GB of caches. With 8,192 it would be 275.
+# </details>
 
 # %% folded=true
 # Explorer: run this cell, then move the controls

@@ -560,6 +560,7 @@ compare(
     measured=1e3 * steps[largest],
 )
 
+
 # %% folded=true tags=["nbval-ignore-output"]
 # Table: each batch by the planner before and after, the constant of each row, and the utilisation
 def share_of_peak(batch, convention):

@@ -132,8 +132,7 @@ class Lanes:
 def in_words(event: Event) -> str:
     """One event: where, what, when, how long, and what else is recorded of it."""
     parts = [
-        f"rank {event['rank']}, {_lane_in_words(event['lane'])}: {event['name']} "
-        f"({event['kind']})",
+        f"rank {event['rank']}, {_lane_in_words(event['lane'])}: {event['name']} ({event['kind']})",
         f"from {duration(event['start_ns'])}, {duration(event['end_ns'] - event['start_ns'])} long",
     ]
     if event["bytes"]:

@@ -47,7 +47,9 @@ FEATURES = {
         "one is too slow": lambda case: most_of(case) == 0,
         "any speed will do": lambda case: case["slowest"] == 0,
         "exactly as fast as asked": lambda case: walked(**case)["each"] == case["slowest"] > 0,
-        "one is too slow, more are not": lambda case: most_of(case) > 0 == most_of(case | {"room": 1}),
+        "one is too slow, more are not": lambda case: (
+            most_of(case) > 0 == most_of(case | {"room": 1})
+        ),
         "rows that fall": lambda case: any(
             high[1] < low[1] for low, high in pairwise(case["attention"])
         ),
