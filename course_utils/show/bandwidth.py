@@ -13,7 +13,7 @@ INSIDE_SECONDS = 1.1e-6  # in a node: 14 of them make NVIDIA's all-reduce of 512
 MEAN_SECONDS = INSIDE_SECONDS + (BETWEEN_SECONDS - INSIDE_SECONDS) / DEVICES_PER_NODE
 LATENCIES = {  # of each message of a ring, by label and style of its line
     "ring, no latency": (0.0, ":"),
-    "ring, 1.1 µs in a node and 10 between": (MEAN_SECONDS, "--"),
+    "ring, 1.1 µs inside, 10 between": (MEAN_SECONDS, "--"),
     "ring, 10 µs everywhere": (BETWEEN_SECONDS, "-"),
 }
 GIGA = 1e9
@@ -48,7 +48,7 @@ def bandwidth_over_nodes() -> Picture:
     ax.set_ylim(0, 500)
     log_ticks(ax, nodes)
     ax.set_xlabel("nodes of eight H100 (log scale)")
-    ax.set_ylabel("bandwidth, GB/s (read as bus bandwidth)")
+    ax.set_ylabel("bandwidth, GB/s")
     ax.legend(frameon=False)
     caption = (
         f"All-reduces of 256 MB in the Playbook's cluster: {median[0]:.0f} GB/s in one node, "
