@@ -432,7 +432,7 @@ for context in (1024, 4096, 8192, 32768):
 pd.DataFrame(rows).T
 
 # %% [markdown]
-# **Your plan, served fast:** of the 59 conversations that fit, about half get 60 tokens/s. And when memory is full (the last three rows; of the first nobody measured so many), each gets 38 to 40: a step of this dense model reads nearly all of it, 80 GB, at the 3.1 TB/s that attention (in vLLM) and the 2.6 that products (in TensorRT-LLM) reached. A smaller cache serves *more* people at this speed. To be faster with a full memory, a step must read less of it, or give more than a token: experts, shared pages and drafts are still to come. Norms, sampling and gaps, 2.5 ms on the MI300X, are not in these rates and come on top.
+# **Your plan, served fast:** of the 59 conversations that fit, about half get 60 tokens/s. And when memory is full (the last three rows; of the first nobody measured so many), each gets 38 to 40: a step of this dense model reads nearly all of it, 80 GB, at the 3.1 TB/s that attention (in vLLM) and the 2.5 to 2.6 that products (in TensorRT-LLM) reached. A smaller cache serves *more* people at this speed. To be faster with a full memory, a step must read less of it, or give more than a token: experts, shared pages and drafts are still to come. Norms, sampling and gaps, 2.5 ms on the MI300X, are not in these rates and come on top.
 #
 # **Look for** two ends of each line: where memory ends (hollow dots begin), and where 60 tokens/s do. Which comes first on an A100 and on an H100? On which device did nobody measure far enough to tell?
 #
