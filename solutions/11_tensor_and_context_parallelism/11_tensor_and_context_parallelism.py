@@ -512,7 +512,7 @@ try_it(tensor_parallel_bytes, 4, 3, 4, 2)
 # %% [markdown]
 # Memory of $1/t$ costs a quarter more bytes. Hidden behind a product, they cost no time.
 #
-# **Your plan.** One sequence of Llama-3-8B on eight devices: 32 layers send 15 GB on each device, with f and g as with gather and scatter. Equal bytes are not equal time. In the record above, all-reduces of 67 MB reach 362 GB/s: 42 ms for every sequence, 5.9 days for all 12 million. All-gathers of 67 MB reach 281 (and reduce-scatters 292): 54 ms, **7.6 days**. Your plan has sequence parallelism and counts these.
+# **Your plan.** One sequence of Llama-3-8B on eight devices: 32 layers send 15 GB on each device, with f and g as with gather and scatter. Equal bytes are not equal time. In the record above, all-reduces of 67 MB reach 362 GB/s: 41 ms for every sequence, 5.9 days for all 12 million. All-gathers of 67 MB reach 281 (and reduce-scatters 292): 54 ms, **7.6 days**. Your plan has sequence parallelism and counts these.
 
 # %% [markdown]
 # ## One sequence on several devices
