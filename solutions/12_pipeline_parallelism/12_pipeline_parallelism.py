@@ -726,7 +726,7 @@ display(compare("u12-exposed", "ms", measured=round(1e3 * total["exposed"], 2)))
 hidden_by_phase()
 
 # %% [markdown]
-# F can hide none of its own all-to-alls, since each of its products waits for one. *B* hides them all. Those of B are hidden by F, and for two fifths by W of B itself: nobody waits for W, so it can lie anywhere. Laid end to end, these kernels are 124.3 + 113.4 = 237.8 ms; together they take 129. That is an upper bound of the gain: alone each would be faster, since here all-to-alls and products share the GPU, and calls wait for other ranks. (The profile simulates balanced experts and leaves out the pipeline's own messages.)
+# F can hide none of its own all-to-alls, since each of its products waits for one. *B* hides them all. Those of B are hidden by F, and for two fifths by W of B itself: nobody waits for W, so it can lie anywhere. Laid end to end, these kernels are 124.31 + 113.44 = 237.75 ms; together they take 129.01. That is an upper bound of the gain: alone each would be faster, since here all-to-alls and products share the GPU, and calls wait for other ranks. (The profile simulates balanced experts and leaves out the pipeline's own messages.)
 
 # %% [markdown]
 # ## Extras
