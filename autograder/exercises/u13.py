@@ -185,12 +185,50 @@ CLEARLY = Fraction(1, 10**6)  # the speed that is asked for lies so far from eve
 
 
 def served_cases(seed: int) -> list[Case]:
-    """Measured rows of three devices, some left out; then made ones; each limit in turn."""
+    """Measured rows of three devices, some left out; then made ones; each limit in turn.
+
+    Then any speed, speeds that are exactly those asked for, and rows that fall.
+    """
     rng = random.Random(seed)
     cases: list[Case] = [named(SERVED_NAMES, (SERVED_WORKED, 2, 0.003, 9, 90))]
     for rows_of in (_measured_attention, _made_attention):
         cases += [_served_case(rng, rows_of, LIMITS[number % len(LIMITS)]) for number in range(14)]
-    return cases
+        cases += [_served_case(rng, rows_of, each) | {"slowest": 0} for each in (ROOM, LAST_ROW)]
+    cases += [_exact_case(rng) for _ in range(3)]
+    return cases + [_falling_case(rng, number % 2 == 0) for number in range(4)]
+
+
+def _exact_case(rng: random.Random) -> Case:
+    """One number is exactly as fast as asked. All is in binary fractions, so that no sum rounds."""
+    rate, deep, others = rng.randint(5, 8), rng.randint(1, 5), rng.randint(0, 8)
+    unit = 2.0 ** -(rate + deep + 12)  # seconds, of one layer
+    allowed = (16 - others) * 2**8  # of these units: the step less all else
+    counts, units = [1], [0]
+    for _ in range(rng.randint(2, 5)):
+        more = rng.choice((2, 4, 8, 16))
+        counts.append(counts[-1] + more)
+        units.append(units[-1] + more * rng.randint(1, 20))
+    steps = _steps([list(each) for each in zip(counts, units, strict=True)], 1, 0)
+    first = allowed - int(steps[rng.randint(2, counts[-1] - 1)])
+    rows = [[count, (first + each) * unit] for count, each in zip(counts, units, strict=True)]
+    room = counts[-1] + rng.randint(1, 300)
+    return named(SERVED_NAMES, (rows, 2**deep, others * 2.0 ** -(rate + 4), room, 2**rate))
+
+
+def _falling_case(rng: random.Random, is_one_too_slow: bool) -> Case:
+    """Made rows that rise and fall: some number is fast enough, and a smaller one is not."""
+    while True:
+        counts = [1, *sorted(rng.sample(range(3, 60), 4))]
+        rows: Rows = [[count, round(rng.uniform(1e-5, 6e-5), 8)] for count in counts]
+        layers, others = rng.randint(12, 80), round(rng.uniform(0.5, 12) * 1e-3, 6)
+        steps = _steps(rows, layers, others)
+        slowest = round(0.99 * float(1 / rng.choice(list(steps.values()))), 1)
+        room = counts[-1] + rng.randint(1, 300)
+        case = named(SERVED_NAMES, (rows, layers, others, room, slowest))
+        most = _most(case, steps)
+        slow = [count for count in range(1, most) if steps[count] * Fraction(slowest) > 1]
+        if slow and (slow[0] == 1) == is_one_too_slow and _is_clear(steps, slowest):
+            return case
 
 
 def _measured_attention(rng: random.Random) -> Rows:

@@ -8,7 +8,14 @@ from course_utils.traces import bus_bytes_per_second, made
 
 MESSAGE_BYTES = 256 * 10**6
 DEVICES_PER_NODE, ADAPTER_BYTES_PER_SECOND = 8, 50e9
-LATENCY_SECONDS = 10e-6  # of a message between nodes, as in the toy of unit 11
+BETWEEN_SECONDS = 10e-6  # of a message between nodes, as in the toy of unit 11
+INSIDE_SECONDS = 1.1e-6  # in a node: 14 of them make NVIDIA's all-reduce of 512 bytes (nccl_rates)
+MEAN_SECONDS = INSIDE_SECONDS + (BETWEEN_SECONDS - INSIDE_SECONDS) / DEVICES_PER_NODE
+LATENCIES = {  # of each message of a ring, by label and style of its line
+    "ring, no latency": (0.0, ":"),
+    "ring, 1.1 µs inside, 10 between": (MEAN_SECONDS, "--"),
+    "ring, 10 µs everywhere": (BETWEEN_SECONDS, "-"),
+}
 GIGA = 1e9
 
 
@@ -35,18 +42,18 @@ def bandwidth_over_nodes() -> Picture:
     )
     ax.plot(nodes, median, "o", color=colours.MEASURED, label="measured, median")
     between = [each for each in nodes if each > 1]
-    for latency, style in ((0.0, "--"), (LATENCY_SECONDS, "-")):
+    for label, (latency, style) in LATENCIES.items():
         ring = [_ring_bus_bandwidth(DEVICES_PER_NODE * each, latency) for each in between]
-        label = f"ring, {1e6 * latency:.0f} µs a message"
         ax.plot(between, ring, style, color=colours.COMPUTED, label=label)
     ax.set_ylim(0, 500)
     log_ticks(ax, nodes)
     ax.set_xlabel("nodes of eight H100 (log scale)")
-    ax.set_ylabel("bus bandwidth, GB/s")
+    ax.set_ylabel("bandwidth, GB/s")
     ax.legend(frameon=False)
     caption = (
         f"All-reduces of 256 MB in the Playbook's cluster: {median[0]:.0f} GB/s in one node, "
-        f"{median[1]:.0f} on two, {median[3]:.0f} on eight, {median[-1]:.0f} on {nodes[-1]}; the "
-        f"ring formula says {_ring_bus_bandwidth(64, LATENCY_SECONDS):.0f} on eight."
+        f"{median[1]:.0f} on two, {median[3]:.0f} on eight, {median[-1]:.0f} on {nodes[-1]}. A "
+        f"ring with 10 µs on every hop would reach {_ring_bus_bandwidth(64, BETWEEN_SECONDS):.0f} "
+        f"on eight, with 1.1 µs inside a node {_ring_bus_bandwidth(64, MEAN_SECONDS):.0f}."
     )
     return Picture(figure, caption)

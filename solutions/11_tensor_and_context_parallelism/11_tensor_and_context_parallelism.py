@@ -320,15 +320,17 @@ display(
 compare("u11-all-reduce-us", "µs", computed=round(1e6 * ring[2**23]), measured=1e6 * took[2**23])
 
 # %% [markdown]
-# Both ends fit, because they were put in. In between a call takes up to 1.6 times as long: NCCL changes its protocol with the size. Small messages carry a flag beside every few bytes, which is quick to begin and wastes bandwidth; large ones travel in chunks, and the pipeline of chunks must fill first. So plan with the rate *of your message's size*: 362 GB/s for our 67 MB.
+# Both ends fit, because they were put in. In between a call takes up to 1.6 times as long. NCCL chooses algorithm and protocol by size, and on this machine it may sum in the switch instead of a ring; the record does not say what it chose. One sign: bus bandwidth is defined so that in rings an all-reduce and its two halves have the same. At 268 MB the record has 430 GB/s for the all-reduce and 321 and 325 for all-gather and reduce-scatter.
 #
-# Now across nodes: 256 MB in the Ultra-Scale Playbook's cluster, whose nodes of eight H100 have eight adapters of 50 GB/s. A ring uses all eight, so $B$ is 400 GB/s and hardly depends on the number of nodes. **Guess first.** How many GB/s did the median all-reduce reach on eight nodes?
+# So plan with the rate of *your call at your size*: 362 GB/s for an all-reduce of our 67 MB.
+#
+# Now across nodes: 256 MB in the Ultra-Scale Playbook's cluster, nodes of eight H100 with EFA between them. We take 400 GB/s a node (eight adapters of 50 GB/s, as such nodes are sold; the record does not say). A ring uses all eight, so $B$ is 400 GB/s and hardly depends on the number of nodes. **Guess first.** How many GB/s did the median all-reduce reach on eight nodes?
 
 # %%
 predict("u11-eight-nodes", None, "GB/s")
 
 # %% folded=true
-# Figure: bus bandwidth by nodes, recorded in the Playbook's cluster, and the ring with messages of 10 µs
+# Figure: bandwidth by nodes, recorded by the nanotron team (Ultra-Scale Playbook, Apache-2.0), and rings
 across = {
     int(row["nodes"]): row
     for row in rows_of_sweep("playbook_bandwidth")
@@ -341,9 +343,11 @@ print(f"Our four all-reduces, sixteen devices, eight adapters: {1e3 * of_four:.1
 bandwidth_over_nodes()
 
 # %% [markdown]
-# Latency explains the trend. A ring of 512 ranks passes on 1,022 messages one after another, and 10 µs for each make 10 ms beside 1.3 for the bytes. (That is why NCCL prefers trees there.) It does not explain the rest, nor the band: on eight nodes nine of ten calls lie anywhere between 42 and 193 GB/s. The record does not say why; which nodes a job gets and who else uses the network are the first suspects. A median is no promise.
+# Is it latency? A ring of 512 ranks passes on 1,022 messages one after another. With the toy's 10 µs for *every* message it reaches 44 GB/s on 64 nodes, near the median of 33. But seven of eight hops lie inside a node, where we just saw 1.1 µs: then it reaches 144. So latency is a candidate for a part of the fall, no more. If NCCL took a tree, a ring's count is the wrong one anyway.
 #
-# Two nodes still reach 362 GB/s. With *eight* adapters the formula gives our four all-reduces 2.5 ms instead of 11.3, and sixteen devices are as quick as eight, for twice the price.
+# **Measured** is the fall from 362 GB/s on two nodes to 33 on 64, and a wide band: on eight nodes 5 % of the values lie below 42, and 5 % above 193. **Not known** are the algorithm, the latency between these nodes, and who else used the network. A median is no promise. (The record does not even say *bus* bandwidth: read as message over time, its 436 in one node would be 763 of bus bandwidth, more than NVLink's 450.)
+#
+# Two nodes still reach 362 GB/s for 256 MB (by chance the number of 67 MB in one node). Even with 10 µs on each hop, *eight* adapters take 2.5 ms for our four all-reduces instead of 11.3: sixteen devices are as quick as eight, for twice the price.
 
 # %% [markdown]
 # ## Fewer tokens between blocks
@@ -508,7 +512,7 @@ try_it(tensor_parallel_bytes, 4, 3, 4, 2)
 # %% [markdown]
 # Memory of $1/t$ costs a quarter more bytes. Hidden behind a product, they cost no time.
 #
-# **Your plan.** One sequence of Llama-3-8B on eight devices: 32 layers send 15 GB on each device. At the 281 GB/s that messages of this size reach, that is 54 ms for every sequence, 7.6 days for all 12 million.
+# **Your plan.** One sequence of Llama-3-8B on eight devices: 32 layers send 15 GB on each device, with f and g as with gather and scatter. Equal bytes are not equal time. In the record above, all-reduces of 67 MB reach 362 GB/s: 41 ms for every sequence, 5.9 days for all 12 million. All-gathers of 67 MB reach 281 (and reduce-scatters 292): 54 ms, **7.6 days**. Your plan has sequence parallelism and counts these.
 
 # %% [markdown]
 # ## One sequence on several devices
@@ -623,15 +627,15 @@ compare("u11-unfair", "times the mean", measured=side_by_side["busiest / mean"])
 # %% [markdown]
 # ## What the records say
 #
-# The team of torchtitan trained Llama-3.1-8B on H100s in bf16, sequences of 8,192, nodes of eight on NVLink, 50 GB/s for each device between them.
+# The team of torchtitan trained Llama-3.1-8B on H100s in bf16, compiled, nodes of eight on NVLink, 50 GB/s for each device between them (pytorch/torchtitan, `benchmarks/`: December 2024, table 3, and *asyncTP*, June 2025; BSD-3-Clause).
 #
-# | shared | devices | tokens/s per device |
-# |---|---|---|
-# | data, weights sharded (FSDP) | 128 | 6,514 |
-# | tensor 8, data 8 | 64 | 4,378 |
-# | the same, calls hidden behind parts of products (async TP) | 64 | 4,809 |
+# | shared | devices | sequences of a pass | tokens/s per device |
+# |---|---|---|---|
+# | data, weights sharded (FSDP) | 128 | 2 | 6,514 |
+# | tensor 8, data 8 | 64 | 12 | 4,378 |
+# | the same, calls hidden behind parts of products (async TP) | 64 | 12 | 4,809 |
 #
-# Tensor parallelism by eight has 0.67 of FSDP's speed, 0.74 with async TP; our layer has 0.61 of one device's. Neither hides a call. The runs differ in more: devices, micro-batches, links.
+# Tensor parallelism by eight has 0.67 of FSDP's speed; our layer has 0.61 of one device's. These two hide no call. Async TP hides some, and has 0.74. The runs also differ in devices, passes and versions.
 
 # %% Inside or across? [markdown] exercise="u11-why-inside" points=2 minutes=8 difficulty=3 importance=4
 # **Write** three or four sentences:
@@ -668,7 +672,7 @@ explorer(
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# The links between nodes, and only at 400 GB/s: as much as eight adapters together.
+# The links between nodes, at 400 GB/s: as much as eight adapters together. If a node's own links have 800, even that is not enough.
 # </details>
 
 # %% [markdown]
@@ -698,7 +702,7 @@ pd.DataFrame(calls).T.round(0).astype(int)
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# No kernel runs beside them: they stand in the *same stream* as the products (7 on rank 0, 15 on rank 1), and a stream does one thing after another. All of their time is exposed. Rank 0 comes to the first and the third 0.4 to 0.5 ms earlier and waits inside the call; the bytes themselves take 0.26 ms on both. So the first thing to change is what makes rank 1 late, not the network; the second is a stream of their own, with something to compute meanwhile.
+# No kernel runs beside them: they stand in the *same stream* as the products (7 on rank 0, 15 on rank 1), and a stream does one thing after another. All of their time is exposed. Rank 0 comes to the first and the third 0.4 to 0.5 ms earlier and waits inside the call. Transfers take 0.26 ms in these two and 0.1 ms in the others. (Waiting and transfer of rank 0 add up to 1.63 ms, not 1.70: the ranks do not leave a call at the same moment.) So the first thing to change is what makes rank 1 late, not the network; the second is a stream of their own, with something to compute meanwhile.
 # </details>
 
 # %% [markdown]

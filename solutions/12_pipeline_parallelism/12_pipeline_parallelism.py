@@ -21,7 +21,7 @@
 #
 # Give the first layers of a model to one device, the next layers to another, and send micro-batches through. Whether devices work or wait depends on the *order* in which each of them works. You will write that order twice, and see it drawn.
 #
-# Your training plan keeps all of Llama-3-8B on every device: 128 GB of state where 83 fit. A pipeline of eight stages leaves 16 on each if it is cut evenly. What does that cost in time, and what happens to the activations?
+# Your training plan keeps all of Llama-3-8B on every device: 128 GB of state where 83 fit (an H100 of 80 GB: what its driver gives, less 2 GB outside of tensors). A pipeline of eight stages leaves 16 on each if it is cut evenly. What does that cost in time, and what happens to the activations?
 #
 # 1. **Write** two schedules: GPipe and 1F1B.
 # 2. **Compute** what a pipeline costs in seconds and in memory.
@@ -159,7 +159,7 @@ rows = {
 pd.DataFrame(rows).T.round(2)
 
 # %% [markdown]
-# With 32 micro-batches the published rate is 4 to 7 % lower: the simulator leaves out messages, and small matrices that fill a device badly. With four, and more than two stages, it is far *higher*. The table's footnote tells why: *batch size was adjusted to fit memory*. So more than the number of micro-batches changed.
+# With 32 micro-batches the published rate is 4 to 7 % lower: the simulator leaves out messages, and small matrices that fill a device badly. With four, and more than two stages, it is far *higher*. The table's footnote may tell why: *batch size was adjusted to fit memory*. So more than the number of micro-batches changed.
 
 # %% [markdown]
 # ## Backward as soon as possible
@@ -396,9 +396,9 @@ compare("u12-interleaved", "s", measured=simulate_chunks(2).seconds)
 # %% [markdown]
 # ### 512 devices, and 8,192
 #
-# Does the formula hold for a model of 126 layers? For MLPerf NVIDIA trained Llama 3.1 405B on H100s, always with $t = 8$, two context ranks, $p = 8$ and $v = 8$ chunks of two layers. (64 chunks would make 128 layers: the first and the last have one less.) 512 H100 make four replicas, each with 288 micro-batches of one sequence: a step takes 55.13 s.
+# Does the formula hold for a model of 126 layers? For MLPerf NVIDIA trained Llama 3.1 405B on H100s in fp8, always with $t = 8$, two context ranks, $p = 8$ and $v = 8$ chunks of two layers. (64 chunks would make 128 layers: the first and the last have one less.) 512 H100 make four replicas, each with 288 micro-batches of one sequence: a step takes 55.13 s.
 #
-# 8,192 H100 make 64 replicas, each with only 24 micro-batches. **Guess first.** How many seconds does their step take? The bubble is $\frac{p-1}{v}$ micro-batches now.
+# 8,192 H100 make 64 replicas, each with only 24 micro-batches. (The batch is a third larger then: 1,536 sequences instead of 1,152.) **Guess first.** How many seconds does their step take? The bubble is $\frac{p-1}{v}$ micro-batches now.
 
 # %%
 predict("u12-mlperf", None, "seconds")
@@ -437,7 +437,7 @@ print(f"{1e3 * each:.1f} ms a micro-batch and {once:.2f} s once a step: within {
 compare("u12-mlperf", "s", computed=round(step_of(fewest, 8), 2), measured=shortest)
 
 # %% [markdown]
-# With one chunk every step would be longer than measured; with eight the formula is 2 to 8 % short. The gap is nearly the same, 0.3 to 0.4 s, whether a step has 72 micro-batches or 24. So it is something that a step does *once*, such as the optimizer, and gradients and weights that travel between replicas. With it as a second constant, the formula meets all five within a per cent. On 8,192 devices this constant costs more than the bubble, which eight chunks have made small.
+# The first row sets the scale. With one chunk every other step would be longer than measured; with eight the formula is 2 to 8 % short. The gap is nearly the same, 0.3 to 0.4 s, whether a step has 72 micro-batches or 24. So it is something that a step does *once*, such as the optimizer, and gradients and weights that travel between replicas. With it as a second constant, of 0.44 s (the first row has its part of it, too), the formula meets all five within a per cent. On 8,192 devices this constant costs more than the bubble, which eight chunks have made small.
 
 # %% [markdown]
 # ## Backward in two halves
@@ -564,7 +564,7 @@ pd.DataFrame(rows).T.astype(int)
 #
 # 1. Four stages, eight micro-batches: why can no schedule with one chunk end before second 27?
 # 2. Take $p = 8$ and $m = 24$. Which share of its step does ZB-H2 save if nobody waits between two steps? Compare it with the reported 8 %.
-# 3. Your plan: eight devices of 80 GB, 512 micro-batches. Would you take ZB-H2 instead of 1F1B? Decide by time, and by the memory of stage 0.
+# 3. Your plan: eight H100, on which 83 GB fit, 512 micro-batches. Would you take ZB-H2 instead of 1F1B? Decide by time, and by the memory of stage 0.
 
 # %% [markdown] text_answer="u12-why"
 # <!-- BEGIN SOLUTION -->
@@ -577,6 +577,11 @@ pd.DataFrame(rows).T.astype(int)
 # ### All of it at once
 #
 # Find a setting in which interleaving loses to 1F1B. Begin with two stages.
+#
+# <details><summary>Answer</summary>
+#
+# Two stages with messages of one second: two chunks send three times as many, and the bubble that they halve is short.
+# </details>
 
 
 # %% folded=true
@@ -705,7 +710,7 @@ pipeline_timeline(runs["ZBVZeroBubble"])
 #
 # In a mixture of experts every layer sends its tokens to the experts' devices (**dispatch**) and back (**combine**), forward and backward. These are all-to-alls, and the next product waits for them. DualPipe (DeepSeek-AI 2024) runs the F of one micro-batch *together with* the B of another.
 #
-# DeepSeek published a profile of such a pair on H800s: four layers of DeepSeek-V3 forward, and four backward. Their all-to-alls take 113 ms, and computing takes 124 ms. **Guess first.** How many ms of all-to-alls does nothing hide?
+# DeepSeek published a profile of such a pair on H800s (github.com/deepseek-ai/profile-data): four layers of DeepSeek-V3 forward and four backward, sequences of 4,096 tokens, experts on 64 devices, products in fp8. Their all-to-alls take 113 ms, and computing takes 124 ms. **Guess first.** How many ms of all-to-alls does nothing hide?
 
 # %%
 predict("u12-exposed", None, "ms")
@@ -721,7 +726,7 @@ display(compare("u12-exposed", "ms", measured=round(1e3 * total["exposed"], 2)))
 hidden_by_phase()
 
 # %% [markdown]
-# F can hide none of its own all-to-alls, since each of its products waits for one. *B* hides them all. Those of B are hidden by F, and for two fifths by W of B itself: nobody waits for W, so it can lie anywhere. One after the other the two chunks would take 124 + 113 = 238 ms, and together they take 129. (The profile simulates balanced experts and leaves out the pipeline's own messages.)
+# F can hide none of its own all-to-alls, since each of its products waits for one. *B* hides them all. Those of B are hidden by F, and for two fifths by W of B itself: nobody waits for W, so it can lie anywhere. Laid end to end, these kernels are 124.31 + 113.44 = 237.75 ms; together they take 129.01. That is an upper bound of the gain: alone each would be faster, since here all-to-alls and products share the GPU, and calls wait for other ranks. (The profile simulates balanced experts and leaves out the pipeline's own messages.)
 
 # %% [markdown]
 # ## Extras

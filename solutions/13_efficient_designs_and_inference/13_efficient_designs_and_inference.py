@@ -215,6 +215,11 @@ compare("u13-latents", "times Llama's cache", computed=ratio, measured=measured)
 # ## One step, each byte once
 #
 # One token's row on its way through a layer of Llama-3-8B; on each box the bytes that the step reads, of weights or of the cache. **Move the control:** from how many sequences on does the cache outweigh all matrices?
+#
+# <details><summary>Answer</summary>
+#
+# From 16 of those on the control: 15 GB of matrices are 14 caches of 1.07 GB.
+# </details>
 
 
 # %% folded=true
@@ -299,6 +304,11 @@ print("the tiny model writes the same text with it:", same)
 # Repeating keys undoes GQA: the result is right, the bytes are those of multi-head attention and more. The figure counts all bytes of a step.
 #
 # **Move the controls:** up to which context does an H100 have room for 256 sequences on 8 heads of keys?
+#
+# <details><summary>Answer</summary>
+#
+# 1,024 tokens: 34 GB of caches. With 8,192 it would be 275.
+# </details>
 
 # %% folded=true
 # Explorer: run this cell, then move the controls
@@ -355,14 +365,17 @@ compare("u13-step-ms", "ms", computed=round(at_peak, 1), measured=round(measured
 # **Write** `serve`: how many conversations does a device serve, if each must get at least `slowest` tokens per second?
 #
 # - `attention` has rows `[conversations, seconds]` of *one* layer's attention, from 1 conversation upwards. Between two rows the straight line counts: `np.interp(x, xs, ys)`. Beyond the last row nothing was measured, so don't go there.
+# - Rows can also *fall* (kernels change with the number): what is too slow for few can be fast enough for more.
 # - A step takes the attention of all `num_layers`, one after another, and `other_seconds` for all else, whatever the conversations.
-# - `room` conversations fit into memory.
+# - `room` conversations fit into memory. With `slowest` 0 any speed will do.
 #
 # | key | a third of the points each |
 # |---|---|
-# | `"most"` | the largest number of conversations, 0 if even one is too slow |
+# | `"most"` | the largest number of conversations that is fast enough |
 # | `"each"` | tokens per second of each of them then |
 # | `"all"` | of all together |
+#
+# If no number is fast enough, all three are 0.
 #
 # *By hand:* 1, 3 and 5 conversations take 1, 2 and 5 ms; 2 layers, 3 ms for all else, room for 9, at least 90 tokens/s. Four take $3 + 2 \cdot 3.5 = 10$ ms, five 13 → **4** conversations, **100** tokens/s each, **400** together.
 
@@ -391,16 +404,16 @@ def serve(
 try_it(serve, [[1, 0.001], [3, 0.002], [5, 0.005]], 2, 0.003, 9, 90)
 
 # %% check="u13-served"
-# Rows of A100, H100 and B200 with 8 heads of keys and with 1, and made ones; speed, memory or rows end it.
+# Rows of A100, H100 and B200 with 8 heads of keys and with 1, and made ones, rising and falling.
 
 # %% [markdown]
 # <details><summary>Hint: where do I begin?</summary>
 #
-# How long is a step with $n$ conversations, and how long may it be? Which $n$ are there to try?
+# How long is a step with $n$ conversations, and how many such steps are there in a second? Which $n$ are there to try?
 # </details>
 
 # %% folded=true tags=["nbval-check-output"]
-# Table: Llama-3-8B on one H100, from rates recorded by NVIDIA (aiconfigurator, Apache-2.0)
+# Table: Llama-3-8B on one H100, computed from rates that NVIDIA recorded (aiconfigurator, Apache-2.0)
 serve_of, rows = answer("u13-served", serve), {}
 weights = 2 * weights_read(llama, 1)
 for context in (1024, 4096, 8192, 32768):
@@ -419,9 +432,14 @@ for context in (1024, 4096, 8192, 32768):
 pd.DataFrame(rows).T
 
 # %% [markdown]
-# **Your plan, served fast:** of the 59 conversations that fit, about half get 60 tokens/s. And when memory is full, each gets 38 to 40, however long the contexts are: a step reads all of a full memory, 80 GB at 3 TB/s. No design changes that; a smaller cache only serves *more* people at this speed. Norms, sampling and gaps, 2.5 ms on the MI300X, are not in these rates and come on top.
+# **Your plan, served fast:** of the 59 conversations that fit, about half get 60 tokens/s. And when memory is full (the last three rows; of the first nobody measured so many), each gets 38 to 40: a step of this dense model reads nearly all of it, 80 GB, at the 3.1 TB/s that attention (in vLLM) and the 2.5 to 2.6 that products (in TensorRT-LLM) reached. A smaller cache serves *more* people at this speed. To be faster with a full memory, a step must read less of it, or give more than a token: experts, shared pages and drafts are still to come. Norms, sampling and gaps, 2.5 ms on the MI300X, are not in these rates and come on top.
 #
 # **Look for** two ends of each line: where memory ends (hollow dots begin), and where 60 tokens/s do. Which comes first on an A100 and on an H100? On which device did nobody measure far enough to tell?
+#
+# <details><summary>Answer</summary>
+#
+# 60 tokens/s end first on A100 and H100. On a B200 nobody measured far enough.
+# </details>
 
 # %% folded=true
 # Explorer: run this cell, then move the controls
@@ -792,7 +810,7 @@ for acceptance in (0.5, 0.7, 0.8, 0.9):
 pd.DataFrame(best)
 
 # %% [markdown]
-# One of the rules above bends: a pass of the large model takes the same time for a few tokens as for one *while its products wait for weights*. With $b$ conversations, a pass over four drafts looks at $5b$ tokens. **Guess first.** An H100 serves Llama-3-8B, 256 cached tokens each; drafts are accepted with chance 0.8 and cost a twentieth. With how many conversations do four drafts stop paying?
+# One of the rules above bends: a pass of the large model takes the same time for a few tokens as for one *while its products wait for weights*. With $b$ conversations, a pass over four drafts looks at $5b$ tokens. **Guess first.** An H100 serves Llama-3-8B, 256 cached tokens each; drafts are accepted with chance 0.8 and cost a twentieth. With how many conversations do four drafts stop paying? (Nobody ran this: what is called *measured* below is computed from measured rates.)
 
 # %%
 predict("u13-drafts-stop", None, "conversations")
@@ -940,7 +958,7 @@ try_it(capacity_losses, [[0, 1], [0, 1], [0, 2]], 3, 1)
 # Lecture E also sets quality against GPU hours: 0.25 to 1.75 million of them for scores that hardly differ. Two published runs of 2024, with $6 N D$ and *active* parameters:
 
 # %% folded=true tags=["nbval-check-output"]
-# Table: two training runs, as published (MMLU from table 3 of the DeepSeek-V3 report)
+# Table: two runs as published: Llama 3.1's report and model card; DeepSeek-V3 report, tables 1 and 3
 runs = {
     "Llama-3.1-405B": ("Llama-3-405B", 15.6e12, 30.84, "H100", 84.4),
     "DeepSeek-V3": ("DeepSeek-V3", 14.8e12, 2.79, "H800", 87.1),
@@ -957,7 +975,7 @@ for name, (sizes, tokens, hours, chip, quality) in runs.items():
 pd.DataFrame(table).T
 
 # %% [markdown]
-# Eleven times fewer hours for eleven times fewer FLOPs: training waits for arithmetic, and there experts save at any batch size.
+# Eleven times fewer hours for eleven times fewer FLOPs: training waits for arithmetic, and there experts save at any batch size. (Equal ratios are not equal efficiency: DeepSeek's products ran in fp8, whose peak is twice that of Llama's bf16.)
 
 # %% [markdown]
 # ## What you know now

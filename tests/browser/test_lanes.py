@@ -61,7 +61,7 @@ def test_keys_and_clicks_tell_what_runs(page, viewer):
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
     answer(page, viewer)
-    assert page.locator("[role=status]").text_content().startswith("rank 0, gpu:23: nccl")
+    assert page.locator("[role=status]").text_content().startswith("rank 0, stream 23: nccl")
     box = page.locator(".tl-picture svg").bounding_box()
     sizes, scale = viewer.sizes, box["width"] / 980
     x = scale * (sizes["left"] + (980 - sizes["left"]) / 2)

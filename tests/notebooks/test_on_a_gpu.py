@@ -12,8 +12,11 @@ import torch
 from autograder import catalogue, progress_file
 from autograder.student.work_folder import WorkFolder
 from course_utils import instruments
+from course_utils.configs import preset
+from course_utils.formulas.parameters import parameters
 from course_utils.instruments import device_record, rates
 from course_utils.records import measured
+from course_utils.records.traces import recorded_memory
 from tests.gpu.setting import TINY
 from tests.notebooks.filling import ROOT, UNITS, released
 from tests.simulated_gpu import NAME, simulated_gpu
@@ -125,23 +128,39 @@ def test_what_the_text_says_of_recorded_devices_is_in_the_records(monkeypatch, t
         for trace in ("before", "shown")
     ]
     is_near = [abs(ratio - 1) < 1e-3 for ratio in names["ratios"]]
-    update = names["costs_of"]("Llama-3.2-1B", 1).seconds_by_part(names["Plan"]())["update"]
-    factor = names["calibrated"].elementwise / names["machine"].elementwise
+    memory = [
+        (seconds, sum(live.values()), live) for seconds, live in recorded_memory("bf16 autocast")
+    ]
+    _, peak, at_peak = max(memory, key=lambda moment: moment[1])
+    before_update = [each for each in memory if "optimizer temporaries" not in each[2]]
+    when, second, _ = max(before_update, key=lambda moment: moment[1])
+    kept = at_peak["weights + old gradients + AdamW moments"]
+    least = kept + at_peak["gradients"]
+    beside = {length: names["beside_the_tiles"](length) for length in (2048, 16384)}
+    shares = [beside[n] / attention[n, True, "fwd"] for n in beside]
+    tile_flops = names["attention_flops"](2048, "fwd") * 2 / tiles[False]
     wanted = [
         f"{1e6 * 2 * 4096**2 / names['bandwidth']:.1f} µs",
-        f"an H200's clock says {1e6 * seconds('bf16', (1, 4096, 4096)):.1f}",
+        f"The H200's clock says {1e6 * seconds('bf16', (1, 4096, 4096)):.1f} µs",
+        f"takes {1e6 * names['gemm']['H200', 1]['latency_seconds']:.1f} µs here",
         f"take {1e6 * seconds('bf16', (512,) * 3):.0f} and "
         f"{1e6 * seconds('bf16', (1024,) * 3):.0f} µs",
         f"of {tiles[False]} tiles of 128 by 128 the mask leaves {tiles[True]}",
         f"the ratio is {tiles[False] / tiles[True]:.2f}, not 2",
         f"{full:.0f} and {causal:.0f} µs",
-        f"{each:.2f} µs for each tile of all heads and {full - 256 * each:.0f} µs beside",
-        f"the ratio is {attention[16384, False, 'fwd'] / attention[16384, True, 'fwd']:.2f}.",
+        f"are {each:.2f} µs a tile (of all heads) and {1e6 * beside[2048]:.0f} µs beside",
+        f"grows to {1e6 * beside[16384]:.0f} µs at 16,384 tokens",
+        f"from {100 * shares[0]:.0f} to {100 * shares[1]:.0f} %",
+        f"would be {tile_flops / each / 1e6:.0f} TFLOP/s",
+        f"are {kept / 2**30:.1f} of the {peak / 2**30:.1f} GiB at the peak",
+        f"By {(peak - second) / 2**30:.1f} GiB: behind",
+        f"{second / 2**30:.1f} GiB at {1e3 * when:.0f} ms",
+        f"up to {(peak - least) / 2**30:.1f} GiB",
         f"{sum(is_near)} of {len(is_near)} configurations lie within 0.1 %",
         f"up to {max(names['ratios']) - 1:.0%} more".replace("%", " %"),
         f"takes {1e3 * steps[1]:.1f} ms with one sequence",
         f"take {steps[16] / steps[1]:.1f} times as long",
-        f"({1e3 * update:.0f} ms by nanotron's constants, {1e3 * factor * update:.0f} in the",
+        *in_the_calibration(names),
         f"spends {1e3 * names['busy_seconds'](names['communicating'](names['before'])):.2f} ms",
         f"of which {1e3 * names['exposed_seconds'](names['before']):.2f} are exposed",
         f"would have left {names['computed']:.2f} exposed",
@@ -149,6 +168,39 @@ def test_what_the_text_says_of_recorded_devices_is_in_the_records(monkeypatch, t
         f"take {1e-6 * sum(e['end_ns'] - e['start_ns'] for e in gathers):.1f} of the 5.3 ms",
     ]
     assert [each for each in wanted if each not in text()] == []
+
+
+def in_the_calibration(names):
+    """What section 4 says of constants and of what is paid once a step."""
+    steps, machine, own = names["steps"], names["machine"], names["own"]
+    errors = {
+        batch: 100 * (names["seconds_of"](batch, machine) / steps[batch] - 1) for batch in steps
+    }
+    error = names["seconds_of"](16, names["calibrated"]) / steps[16] - 1
+    constants = [names["fitted"](batch).elementwise for batch in steps]
+    naive = [names["fitted"](batch, machine) for batch in (1, 16)]
+    parts = names["costs_of"]("Llama-3.2-1B", 1, naive[0]).seconds_by_part(names["Plan"]())
+    calibrated = names["costs_of"]("Llama-3.2-1B", 1, names["calibrated"])
+    update = calibrated.seconds_by_part(names["Plan"]())["update"]
+    more = steps[4] - steps[1]
+    num_params = sum(parameters(preset("Llama-3.2-1B")).values())
+    moved = 40 * num_params / names["bandwidth"]
+    assert parts["launches"] > 0 and moved > parts["update"]
+    return [
+        f"are {errors[16]:.0f} to {errors[1]:.0f} % too slow",
+        f"the planner is {-100 * error:.1f} % too fast",
+        f"({machine.attention:.1f} times as long as at the peak; {own.attention:.1f} in section 2)",
+        f"only {100 * (names['seconds_of'](16, naive[0]) / steps[16] - 1):.1f} % off",
+        f"put {1e3 * (parts['work'] + parts['launches']):.0f} ms under",
+        f"at {1e3 * parts['update']:.1f} ms, and `elementwise` comes out as",
+        f"as {naive[0].elementwise:.2f}: kernels",
+        f"it is {naive[1].elementwise:.2f}.",
+        ", ".join(f"{each:.2f}" for each in constants),
+        f"take {1e3 * more:.0f} ms more, {1e3 * more / 3:.1f} each, which leaves "
+        f"{1e3 * (steps[1] - more / 3):.1f} of",
+        f"gives the update {1e3 * update:.1f}",
+        f"40 bytes a parameter, {1e3 * moved:.1f} ms",
+    ]
 
 
 def test_the_page_is_a_unit_without_exercises():

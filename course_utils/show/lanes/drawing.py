@@ -18,7 +18,7 @@ from course_utils.intervals import length
 from course_utils.quantities import format_bytes, unit_of
 from course_utils.show.layer_diagram.svg import INK, LINE, element
 from course_utils.show.picture import text_on
-from course_utils.traces import COMPUTE, Event
+from course_utils.traces import COMPUTE, Event, select
 from course_utils.traces.event import spans_of
 from course_utils.traces.perfetto import lanes_of
 
@@ -29,25 +29,31 @@ WIDE, BETWEEN = 2.0, 0.3  # narrower bars share their pixels; what parts two tha
 SHADES = 5  # of a pixel, by how much of its time was busy
 LETTER, MIN_LETTERS = 6.2, 4  # width of a letter on a bar, and the fewest that are written
 UNITS = ((1, "ns"), (10**3, "µs"), (10**6, "ms"), (10**9, "s"))
+NUMBERED = {"gpu": "stream", "cpu": "thread"}  # what the number of a lane counts
+NCCL_KERNEL = "ncclDevKernel_"  # begins the names of all, which a bar is too short for
+GATHERS = ("*AllGather*", "*all_gather*", "*allgather*")
+GATHER = "#f7d48f"  # a light `colours.COMMUNICATION`
 
 
 class Style(NamedTuple):
     """A colour of the legend."""
 
     label: str
-    kinds: Sequence[str]
+    kinds: tuple[str, ...]
     colour: str
+    names: tuple[str, ...] = ("*",)
 
 
 # In the order of drawing: what comes later lies above.
 STYLES = (
-    Style("named ranges", ["range"], colours.IDLE),
-    Style("operators", ["cpu_op"], colours.COMPUTED),
-    Style("calls", ["launch", "runtime"], colours.NEUTRAL),
-    Style("waits", ["sync"], colours.WRONG),
+    Style("named ranges", ("range",), colours.IDLE),
+    Style("operators", ("cpu_op",), colours.COMPUTED),
+    Style("calls", ("launch", "runtime"), colours.NEUTRAL),
+    Style("waits", ("sync",), colours.WRONG),
     Style("compute", COMPUTE, colours.COMPUTE),
-    Style("copies and fills", ["memcpy", "memset"], colours.TEMPORARIES),
-    Style("communication", ["communication"], colours.COMMUNICATION),
+    Style("copies and fills", ("memcpy", "memset"), colours.TEMPORARIES),
+    Style("communication", ("communication",), colours.COMMUNICATION),
+    Style("all-gathers", ("communication",), GATHER, GATHERS),
 )
 
 
@@ -70,7 +76,7 @@ class Lanes:
         for rank, lane in lanes_of(self.events):
             its = [e for e in self.events if (e["rank"], e["lane"]) == (rank, lane)]
             levels = _levels(its)
-            found.append((f"rank {rank}, {lane}", levels[0]))
+            found.append((f"rank {rank}, {_lane_in_words(lane)}", levels[0]))
             found += [("", level) for level in levels[1:]]
         return found
 
@@ -101,7 +107,7 @@ class Lanes:
         scale = _Scale(start, end)
         bars = "".join(_row(events, TOP + ROW * n, scale) for n, (_, events) in enumerate(rows))
         names = "".join(_name(name, n) for n, (name, _) in enumerate(rows))
-        drawn = _legend({e["kind"] for e in self.events}) + names
+        drawn = _legend(_by_style(self.events)) + names
         drawn += element("g", *_axis(scale, height - AXIS)) + element("g", bars, class_="tl-bars")
         return element(
             "svg",
@@ -126,7 +132,7 @@ class Lanes:
 def in_words(event: Event) -> str:
     """One event: where, what, when, how long, and what else is recorded of it."""
     parts = [
-        f"rank {event['rank']}, {event['lane']}: {event['name']} ({event['kind']})",
+        f"rank {event['rank']}, {_lane_in_words(event['lane'])}: {event['name']} ({event['kind']})",
         f"from {duration(event['start_ns'])}, {duration(event['end_ns'] - event['start_ns'])} long",
     ]
     if event["bytes"]:
@@ -142,6 +148,22 @@ def duration(ns: float) -> str:
     """Nanoseconds with three digits and a unit."""
     size, unit = unit_of(abs(ns), UNITS)
     return f"{ns / size:.3g} {unit}"
+
+
+def _lane_in_words(lane: str) -> str:
+    """What a lane is, as ``stream 7`` for ``gpu:7``."""
+    place, _, number = lane.partition(":")
+    return f"{NUMBERED[place]} {number}" if number.isdigit() else lane
+
+
+def _by_style(events: Iterable[Event]) -> dict[Style, list[Event]]:
+    """Events by how they are drawn: by the last style that fits."""
+    left, found = list(events), dict[Style, list[Event]]()
+    for style in reversed(STYLES):
+        found[style] = select(left, kind=style.kinds, name=style.names)
+        chosen = {id(each) for each in found[style]}
+        left = [each for each in left if id(each) not in chosen]
+    return {style: found[style] for style in STYLES if found[style]}
 
 
 class _Scale(NamedTuple):
@@ -171,8 +193,8 @@ def _levels(events: Iterable[Event]) -> list[list[Event]]:
 
 def _row(events: Sequence[Event], top: float, scale: _Scale) -> str:
     drawn = ""
-    for style in STYLES:
-        wide, shades = _bars([e for e in events if e["kind"] in style.kinds], scale)
+    for style, its in _by_style(events).items():
+        wide, shades = _bars(its, scale)
         for shade, bars in shades.items():
             path = "".join(f"M{x:.1f} {top}h{w:.1f}v{BAR}h-{w:.1f}z" for x, w in bars)
             drawn += element("path", d=path, fill=style.colour, fill_opacity=shade / SHADES)
@@ -211,6 +233,7 @@ def _text(x: float, width: float, name: str, top: float, colour: str) -> str:
     room = int((width - 6) / LETTER)
     if room < MIN_LETTERS:
         return ""
+    name = name.removeprefix(NCCL_KERNEL)
     text = name if len(name) <= room else f"{name[: room - 1]}…"
     style = f"fill: {text_on(colour)}; pointer-events: none"
     return element("text", html.escape(text), x=x + 3, y=top + 11, style=style)
@@ -222,13 +245,12 @@ def _name(name: str, row: int) -> str:
     return element("text", name, x=LEFT - 8, y=TOP + ROW * row + 11, text_anchor="end")
 
 
-def _legend(kinds: set[str]) -> str:
+def _legend(styles: Iterable[Style]) -> str:
     drawn, x = "", float(LEFT)
-    for style in STYLES:
-        if kinds & set(style.kinds):
-            drawn += element("rect", x=x, y=5, width=12, height=10, fill=style.colour)
-            drawn += element("text", style.label, x=x + 16, y=14)
-            x += 34 + 6 * len(style.label)
+    for style in styles:
+        drawn += element("rect", x=x, y=5, width=12, height=10, fill=style.colour)
+        drawn += element("text", style.label, x=x + 16, y=14)
+        x += 34 + 6 * len(style.label)
     return drawn
 
 

@@ -1,5 +1,7 @@
 """Kinds of cases that the exercises of unit 13 have for every seed."""
 
+from itertools import pairwise
+
 from autograder.exercises.u13 import walked
 from autograder.observers.u13.paged_scripts import script_of
 
@@ -43,6 +45,14 @@ FEATURES = {
         "memory ends it": lambda case: most_of(case) == case["room"],
         "the rows end it": lambda case: most_of(case) == last_row(case) < case["room"],
         "one is too slow": lambda case: most_of(case) == 0,
+        "any speed will do": lambda case: case["slowest"] == 0,
+        "exactly as fast as asked": lambda case: walked(**case)["each"] == case["slowest"] > 0,
+        "one is too slow, more are not": lambda case: (
+            most_of(case) > 0 == most_of(case | {"room": 1})
+        ),
+        "rows that fall": lambda case: any(
+            high[1] < low[1] for low, high in pairwise(case["attention"])
+        ),
         "an answer between two rows": lambda case: (
             most_of(case) not in [0, case["room"], *(row[0] for row in case["attention"])]
         ),

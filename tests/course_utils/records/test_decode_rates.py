@@ -1,7 +1,10 @@
 """Rates of decoding as the tables have them."""
 
+import numpy as np
 import pytest
 
+from course_utils.configs import device, preset
+from course_utils.formulas.serving import cache_bytes, served_bytes, weights_read
 from course_utils.records.decode_rates import (
     NAMES,
     attention_rows,
@@ -39,3 +42,18 @@ def test_few_tokens_cost_what_one_does_and_many_do_not():
 def test_what_lies_between_two_rows_is_on_the_line():
     low, middle, high = (product_seconds("H100-SXM", 1e9, n) for n in (1024, 1536, 2048))
     assert middle == pytest.approx((low + high) / 2)
+
+
+@pytest.mark.parametrize("context", [4096, 8192, 32768])
+def test_a_full_memory_is_read_as_fast_as_unit_13_says(context):
+    """Each of as many as fit gets 38 to 40 tokens/s: attention at 3.1 TB/s, products at 2.5."""
+    llama, h100 = preset("Llama-3-8B"), device("H100-SXM")
+    each, weights = cache_bytes(llama, 1, context, 2), 2 * weights_read(llama, 1)
+    room = (h100.memory_bytes - served_bytes(llama, 1, 1)) // each
+    counts, seconds = zip(*attention_rows("H100-SXM", 8, context), strict=True)
+    assert room <= counts[-1]
+    attention = 32 * float(np.interp(room, counts, seconds))
+    products = product_seconds("H100-SXM", weights, room)
+    assert 37.5 < 1 / (attention + products) < 40
+    assert room * each / attention == pytest.approx(3.1e12, rel=0.01)
+    assert weights / products == pytest.approx(2.55e12, rel=0.04)

@@ -31,11 +31,17 @@ def texts(svg):
     return [each.text for each in ElementTree.fromstring(svg).iter(f"{SVG}text")]
 
 
+def in_words(lane):
+    """The number of a lane counts a GPU's streams and a process's threads, and is no rank's."""
+    lane = re.sub(r"gpu:(?=\d)", "stream ", lane)
+    return re.sub(r"cpu:(?=\d)", "thread ", lane)
+
+
 @pytest.mark.parametrize("name", trace_names())
 def test_a_recorded_trace_has_a_row_for_each_lane_and_is_small(name):
     events = recorded_trace(name)
     viewer = trace_lanes(events)
-    lanes = {f"rank {each['rank']}, {each['lane']}" for each in events}
+    lanes = {f"rank {each['rank']}, {in_words(each['lane'])}" for each in events}
     assert lanes <= set(texts(viewer.svg))
     assert len(viewer.svg) < 40_000  # bytes, of up to 3,801 events
     assert all(f"{lane} busy" in repr(viewer) for lane in lanes)
@@ -51,6 +57,18 @@ def test_bars_are_where_events_are():
         (0, LEFT, pytest.approx(SCALE / 2, abs=0.4), 1.0),
         (1, pytest.approx(LEFT + 0.4 * SCALE, abs=0.05), pytest.approx(0.6 * SCALE, abs=0.4), 1.0),
     ]
+
+
+def test_all_gathers_have_a_colour_of_their_own_and_nccl_s_prefix_takes_no_room():
+    names = ["ncclDevKernel_AllGather_RING_LL", "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL"]
+    events = [
+        made(kind="communication", name=name, start_ns=n, end_ns=n + 1)
+        for n, name in enumerate(names)
+    ]
+    svg = trace_lanes(events).svg
+    assert {"all-gathers", "communication", "AllGather_RING_LL"} <= set(texts(svg))
+    assert "all-gathers" not in texts(trace_lanes(events[1:]).svg)
+    assert [row for row, *_ in bars(svg)] == [0, 0]
 
 
 def test_short_events_shade_their_pixels_by_how_busy_they_were():
@@ -88,11 +106,11 @@ def test_the_view_zooms_and_tells_what_is_pointed_at():
     assert next(text for text in texts(viewer.svg) if text.isdigit()) == "32"
     viewer.pointed = [1, 40e6]
     assert viewer.facts == (
-        "rank 0, gpu:23: ncclDevKernel_AllGather_RING_LL (communication), from 39 ms, 1.52 ms "
+        "rank 0, stream 23: ncclDevKernel_AllGather_RING_LL (communication), from 39 ms, 1.52 ms "
         "long, 2.2 KiB, 782 µs after its launch"
     )
     viewer.pointed = [99, 0]  # below the last row
-    assert viewer.facts.startswith("rank 7, gpu:37: ")
+    assert viewer.facts.startswith("rank 7, stream 37: ")
     viewer.view = [5.0, 5.0]
     assert viewer.svg
 
@@ -106,7 +124,7 @@ def test_pages_without_widgets_show_all_of_it_standing_still():
     assert "<figcaption" in data["text/html"] and "Sixty short kernels." in data["text/html"]
     root = ElementTree.fromstring(drawing)
     assert root.get("role") == "img"
-    said = "Sixty short kernels. rank 0, cpu busy 48%; rank 0, gpu:7 busy 7%."
+    said = "Sixty short kernels. rank 0, cpu busy 48%; rank 0, stream 7 busy 7%."
     assert root.get("aria-label") == said
     assert data["text/plain"] == repr(viewer) == f"Lanes: {said}"
     assert data["application/vnd.jupyter.widget-view+json"]["model_id"] == viewer.model_id
