@@ -70,7 +70,7 @@ def predict_runs(shop, asked):
                 shop.buy(run)
 
     def off(constants):
-        errors = (abs(math.log(step(run, *constants) / took)) for run, took in shop.bought.items())
+        errors = (math.log(step(run, *constants) / took) ** 2 for run, took in shop.bought.items())
         return sum(errors)
 
     found = guess
