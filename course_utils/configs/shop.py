@@ -75,7 +75,7 @@ class Shop:
             OverBudget: If it costs more than is left; then nothing is bought.
         """
         if run not in self._seconds:
-            raise NotOnOffer(f"wanted one of the {len(self.offers)} runs in `offers`, got {run}")
+            raise NotOnOffer(f"wanted a run of `offers`, got {run}")
         if run not in self.bought:
             if run.price > self.left:
                 raise OverBudget(
@@ -88,4 +88,4 @@ class Shop:
 
     def __repr__(self) -> str:
         """How many runs there are, and what is left."""
-        return f"<shop: {len(self.offers)} runs, {self.left} GPU-hours left>"
+        return f"<shop: {len(self.offers)} on offer, {self.left} GPU-hours left>"

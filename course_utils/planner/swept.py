@@ -32,7 +32,7 @@ from course_utils.planner.truth.measured import STEP_SEQUENCES, step_of
 
 MOST_NODES, LARGEST = 4, "80.0"
 SLEEPS, MOST_OFF = 0.1, 0.15  # seconds of a micro-batch; a share of the step
-DEAREST, NUM_OFFERS = 4, 34  # GPU-hours of a run on offer; runs
+DEAREST, NUM_OFFERS = 2.5, 34  # GPU-hours of a run on offer; runs
 FACTORS, ALIKE = (0.5, 2.0), 1.2  # of each constant: never within so much of the published one
 START_SECONDS, NUM_STEPS = 120, 20  # that a measurement pays for
 PACE = pace_of(H100)

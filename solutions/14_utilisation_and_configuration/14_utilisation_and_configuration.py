@@ -784,7 +784,7 @@ rates_over_devices([run for run in many if run.model in big])
 # - A price books two minutes of start and 20 predicted steps.
 # - All runs in `asked` have another size, or more nodes, than any offer.
 #
-# Half of the points: a median error of at most 25 %. The other half: 15 % in *each kind*, paced by the GPU, by the CPU, or by the CPU with stages on several nodes.
+# Half of the points: a median error of at most 25 %. The other half: 20 % in *each kind*, paced by the GPU, by the CPU, or by the CPU with stages on several nodes.
 #
 # *By hand:* three runs of 10 layers. Eight passes of 0.1 s of work take 1.6 s → `gpu` **2**; of 0.01 s, 0.8 → `launch` **10 ms**; on two nodes with $t$ = 4, 1.6 → `turn` **2.5 ms**.
 

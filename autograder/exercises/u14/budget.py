@@ -44,7 +44,7 @@ NUM_OFFERS = {"gpu": 24, "launch": 5, "turn": 5}
 NUM_ASKED = 8  # of each kind
 NUM_SHAPES, NUM_MADE = 4, 5  # of made cases, and runs of each that are asked for
 CLEAR, NUM_CLEAR, CLEAR_ASKED = 1.4, 4, 1.15  # the pace of the one over that of the other
-BOUGHT_OF_KIND = 2  # runs of each kind that a budget pays, at their median price
+BOUGHT_OF_KIND = 2.5  # runs of each kind that a budget pays, at their median price
 NEAR = 0.1  # what whoever buys with care is off by at most, in each kind
 WORKED_RUNS = (
     ("much work", 1, 1, 1, 8, 10, 0.1, 0.5, 1.6),

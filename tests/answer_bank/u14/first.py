@@ -51,13 +51,14 @@ def predict_runs(shop, asked):
         layers = launch * run.num_layers
         return (run.num_micro_batches + run.stages - 1) * max(gpu * run.work_seconds, layers)
 
-    # A run tells a constant if its step grows with it, whatever the others are.
+    # A run tells a constant if its step grows with it alone, whatever the others are.
     guess = [1.0, 0.0045, 0.0022]
 
     def tells(run, number):
         more = [4 * each if n == number else each for n, each in enumerate(guess)]
         less = [each if n == number else 4 * each for n, each in enumerate(guess)]
-        return step(run, *more) / step(run, *less)
+        is_wide = run.stages > 1 and run.nodes > 1
+        return step(run, *more) / step(run, *less) / (4 if is_wide and number < 2 else 1)
 
     few = max(1, len(shop.offers) // 8)
     best = [sorted(shop.offers, key=lambda run, n=n: -tells(run, n))[:few] for n in range(3)]
@@ -69,12 +70,12 @@ def predict_runs(shop, asked):
                 shop.buy(run)
 
     def off(constants):
-        errors = (abs(math.log(step(run, *constants) / took)) for run, took in shop.bought.items())
+        errors = (math.log(step(run, *constants) / took) ** 2 for run, took in shop.bought.items())
         return sum(errors)
 
     found = guess
     for width in (1.3, 1.1, 1.03):
-        for _ in range(8):
+        for _ in range(16):
             tried = [
                 [each * factor if n == number else each for n, each in enumerate(found)]
                 for number in range(3)
