@@ -680,8 +680,8 @@ def _case(inner: int, columns: int, element_bytes: int, peak: int, bandwidth: in
 def token_cases(seed: int) -> list[Case]:
     """Real devices and layers in several formats; layers too small, or just wide enough.
 
-    In three cases a ridge is met exactly, and floats come out above the whole number; in one the
-    intensity tends to the ridge itself, and so never reaches it.
+    In three cases a ridge is met exactly, and floats come out above the whole number, however the
+    formula is written; in one the intensity tends to the ridge itself, and so never reaches it.
     """
     rng = random.Random(seed)
 
@@ -716,10 +716,21 @@ def _met_exactly(rng: random.Random) -> Case:
         element_bytes = rng.choice((1, 2, 4))
         elements = rows * inner + inner * columns + rows * columns
         peak, bandwidth = 2 * rows * inner * columns * 10**4, element_bytes * elements * 10**4
-        ridge = peak / bandwidth
-        left_over = 2 * inner * columns - ridge * element_bytes * (inner + columns)
-        if ridge * element_bytes * inner * columns / left_over > rows:  # as floats have it
-            return _case(inner, columns, element_bytes, peak, bandwidth)
+        case = _case(inner, columns, element_bytes, peak, bandwidth)
+        if min(_rows_in_floats(**case)) > rows:
+            return case
+
+
+def _rows_in_floats(
+    inner: int, columns: int, element_bytes: int, flops_per_second: int, bytes_per_second: int
+) -> tuple[float, float, float]:
+    """The rows at which a ridge is met, in floats: each way of writing it rounds differently."""
+    ridge_bytes = flops_per_second / bytes_per_second * element_bytes
+    return (
+        ridge_bytes * inner * columns / (2 * inner * columns - ridge_bytes * (inner + columns)),
+        1 / (2 / ridge_bytes - 1 / inner - 1 / columns),
+        ridge_bytes / (2 - ridge_bytes * (1 / inner + 1 / columns)),
+    )
 
 
 @declares_check(

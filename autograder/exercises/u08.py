@@ -261,7 +261,10 @@ def _tiny(rows: Rows, power: int) -> Rows:
 
 
 def _cancelling(rng: random.Random, num_examples: int, num_params: int) -> Rows:
+    """Examples whose sum is zero, also after a division by their largest number: a power of two."""
     rows = [_row(rng, num_params, 1) for _ in range(num_examples - 1)]
+    largest = max(map(sum, zip(*rows, strict=True)))
+    rows[0][0] += 2.0 ** math.ceil(math.log2(largest)) - sum(row[0] for row in rows)
     return [*rows, [-sum(column) for column in zip(*rows, strict=True)]]
 
 
@@ -413,6 +416,9 @@ def train_cases(seed: int) -> list[Case]:
     for size in (2, 3):
         two = _micro_batches(rng, size) + _micro_batches(rng, size)
         cases.append(_train_case("old gradients", two, size))
+    two = _micro_batches(rng, 2) + _micro_batches(rng, 3)
+    two[rng.randint(1, 2)] = [0, 0]  # the others of its group have targets
+    cases.append(_train_case("accumulation", two, 3))
     for _ in range(2):
         first, middle, last = (_micro_batches(rng, 2) for _ in range(3))
         cases.append(_train_case("no step", [*first, [0, 0], [0, 0], *last], 2, kind="targets"))

@@ -251,7 +251,7 @@ FLAT_NAMES = ("num_ranks", "shapes", "dtype")
 
 
 def flat_cases(seed: int) -> list[Case]:
-    """Whole parts and ragged ones, fewer numbers than ranks, one rank; two dtypes."""
+    """Whole parts and ragged ones, fewer numbers than ranks, one rank; three dtypes."""
     rng = random.Random(seed)
     cases: list[tuple[int, list[list[int]], str]] = [(4, [[3, 4], [3]], "float64")]
     for number in range(10):
@@ -262,7 +262,7 @@ def flat_cases(seed: int) -> list[Case]:
     for _ in range(3):
         ranks = rng.randint(3, 6)
         cases.append((ranks, [[rng.randint(1, ranks - 2)], []], "float64"))
-        cases.append((ranks, [[2, 2], [ranks, rng.randint(2, 9)], [1, 1, 2]], "float32"))
+        cases.append((ranks, [[2, 2], [ranks, rng.randint(2, 9)], [1, 1, 2]], "bfloat16"))
     cases += [(1, [[rng.randint(1, 5), 3], [2]], dtype) for dtype in ("float64", "float32")]
     cases.append((3, [[2, 3], [rng.randint(2, 9)]], "float32"))
     return [named(FLAT_NAMES, each) for each in cases]
@@ -366,7 +366,10 @@ NORM_NAMES = ("num_ranks", "lengths", "max_norm")
 
 
 def norm_cases(seed: int) -> list[Case]:
-    """Norms above the limit and below it, between that of a rank and that of all; empty parts."""
+    """Norms above the limit and below it, between that of a rank and that of all.
+
+    Some parts are empty, and in two cases all parts of a rank.
+    """
     rng = random.Random(seed)
     cases: list[tuple[int, list[int], float]] = [(2, [4, 5], 1.0)]
     for number in range(19):
@@ -376,6 +379,10 @@ def norm_cases(seed: int) -> list[Case]:
             lengths = [1, rng.randint(4, 20), 2]  # nothing is left of it on the last ranks
         total = 1.0 + sum(lengths) * ranks
         cases.append((ranks, lengths, (0.25, 0.7 * total**0.5, total)[number % 3]))
+    for max_norm in (0.25, 9.0):
+        ranks = rng.randint(3, 4)
+        lengths = [rng.randint(1, ranks - 1) for _ in range(rng.randint(1, 2))]
+        cases.append((ranks, lengths, max_norm))  # the last rank has nothing at all
     return [named(NORM_NAMES, each) for each in cases]
 
 

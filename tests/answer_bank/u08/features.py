@@ -1,5 +1,7 @@
 """Kinds of cases that the exercises of unit 08 have for every seed."""
 
+import math
+
 FEATURES = {
     "u08-accumulate": {
         "equal": lambda case: case["scenario"] == "equal",
@@ -31,6 +33,11 @@ FEATURES = {
         "two examples": lambda case: len(case["gradients"]) == 2,
         "more parameters than examples": lambda c: len(c["gradients"][0]) > len(c["gradients"]),
         "no mean gradient": lambda case: not any(map(sum, zip(*case["gradients"], strict=True))),
+        "no mean gradient, after a division by the largest number": lambda case: (
+            any(map(any, case["gradients"]))
+            and not any(map(sum, zip(*case["gradients"], strict=True)))
+            and math.frexp(max(abs(n) for row in case["gradients"] for n in row))[0] == 1 / 2
+        ),
         "all zero": lambda case: not any(map(any, case["gradients"])),
         "tiny": lambda case: 0 < max(map(max, case["gradients"])) < 1e-8,
         "even smaller": lambda case: 0 < max(map(max, case["gradients"])) < 1e-58,
@@ -57,6 +64,9 @@ FEATURES = {
         "a short last group": lambda c: len(c["lengths"]) % c["micro_batches_per_step"] > 0,
         "gradients before": lambda case: case["scenario"] == "old gradients",
         "a group without targets": lambda case: case["kind"] == "targets",
+        "a micro-batch without targets in a group that has some": lambda case: (
+            case["scenario"] == "accumulation" and [0, 0] in case["lengths"]
+        ),
         "an infinite loss": lambda case: case["kind"] == "loss",
         "an infinite gradient": lambda case: case["kind"] == "gradient",
     },

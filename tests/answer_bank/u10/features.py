@@ -78,6 +78,7 @@ FEATURES = {
         "one rank": lambda case: case["num_ranks"] == 1,
         "a single number": lambda case: [] in case["shapes"],
         "float32": lambda case: case["dtype"] == "float32",
+        "bfloat16": lambda case: case["dtype"] == "bfloat16",
     },
     "u10-prefetch": {
         "one layer": lambda case: case["num_layers"] == 1,
@@ -101,6 +102,7 @@ FEATURES = {
         "one rank": lambda case: case["num_ranks"] == 1,
         "several ranks": lambda case: case["num_ranks"] > 2,
         "an empty part": lambda case: min(case["lengths"]) < case["num_ranks"],
+        "a rank without numbers": lambda case: max(case["lengths"]) < case["num_ranks"],
         "a low limit": lambda case: case["max_norm"] < 1,
         "a high limit": lambda case: case["max_norm"] > 3 * sum(case["lengths"]) ** 0.5,
     },
