@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from autograder.checking import uses_reference
 from autograder.checking.exercise_check import Case, named
+from autograder.checking.fact import Plain
 from autograder.checking.judges import ValueJudge
 from autograder.checking.mistakes import Symptom
 from autograder.checking.precision import PROMISED, tolerance
@@ -242,6 +243,9 @@ def _around_a_mean(rng: random.Random, num_examples: int, num_params: int) -> Ro
     return rows
 
 
+LEAST_OF_NEARLY_EQUAL = 2.0**24
+
+
 def _nearly_equal(rng: random.Random, num_examples: int, num_params: int) -> Rows:
     """Pairs on two sides of a large mean, whose squares have no digits left for the distance.
 
@@ -274,11 +278,24 @@ def _mean(rows: Any) -> list[Fraction]:
     ]
 
 
+def _of_nearly_equal_rows(gradients: Rows) -> Plain:
+    """The right noise scale of rows that are nearly equal, which an answer comes close to."""
+    is_far_from_zero = min(map(min, gradients)) > LEAST_OF_NEARLY_EQUAL
+    return enumerated_noise_scale(gradients) if is_far_from_zero else {}
+
+
 @declares_check(
     "u08-noise-scale",
     noise_scale_cases,
     observer=noise_scale,
     judge=ValueJudge,
+    symptoms=(
+        Symptom(
+            "Right but where the rows are nearly equal: there some digits are lost. Which of your "
+            "operations rounds the large numbers before you take their differences?",
+            _of_nearly_equal_rows,
+        ),
+    ),
     relative_tolerance=PROMISED,
     fallback="course_utils.reference.batch_experiment.noise_scale",
     give_away=("course_utils.reference.batch_experiment.noise_scale",),
@@ -416,7 +433,7 @@ def train_cases(seed: int) -> list[Case]:
     for size in (2, 3):
         two = _micro_batches(rng, size) + _micro_batches(rng, size)
         cases.append(_train_case("old gradients", two, size))
-    two = _micro_batches(rng, 2) + _micro_batches(rng, 3)
+    two = _micro_batches(rng, 3) + _micro_batches(rng, 3)
     two[rng.randint(1, 2)] = [0, 0]  # the others of its group have targets
     cases.append(_train_case("accumulation", two, 3))
     for _ in range(2):

@@ -26,21 +26,6 @@ def accumulate(model, ids, targets, micro_batch_size):
     return float(total)
 
 
-# === u08-noise-scale
-
-
-def noise_scale(gradients):
-    largest = gradients.abs().max().item()
-    if largest == 0:
-        return math.inf
-    scaled = gradients / largest
-    mean = torch.einsum("np->p", scaled) / scaled.shape[0]
-    centred = scaled - mean
-    trace = torch.einsum("np,np->", centred, centred) / scaled.shape[0]
-    squared = torch.einsum("p,p->", mean, mean)
-    return math.inf if squared == 0 else float(trace / squared)
-
-
 # === u08-train
 
 
