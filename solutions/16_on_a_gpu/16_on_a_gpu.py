@@ -460,7 +460,7 @@ else:
 picture
 
 # %% [markdown]
-# In the recorded step, weights and AdamW's averages are 38.3 of the 63.7 GiB at the peak. (Until 4 ms the blue also holds the last step's gradients.) The peak is the optimizer's: it makes temporaries as large as all gradients, while these are still there. Would an update in one kernel (`fused=True`) help? By 1.0 GiB: behind this peak stands that of the activations, 62.8 GiB at 62 ms. Recomputation alone would save nothing. Both together save up to 12.7 GiB: then weights, averages and gradients hold the peak.
+# In the recorded step, weights and AdamW's averages are 38.3 of the 63.7 GiB at the peak. (Until 4 ms the blue also holds the last step's gradients.) The peak is the optimizer's: it makes temporaries as large as all gradients, while these are still there. Would an update in one kernel (`fused=True`) help? By 1.0 GiB: behind this peak stands that of the activations, 62.8 GiB at 63 ms. Recomputation alone would save nothing. Both together save up to 12.7 GiB: then weights, averages and gradients hold the peak.
 #
 # ## 4. A training step
 #
