@@ -25,6 +25,11 @@ PATIENT_STOPS = 10
 LEAST_SECONDS = 1e-6
 GAPS_MICROSECONDS, STOPS_PER_GAP = range(1, 100), 8
 
+# A module that is stopped half-way stays broken until the kernel is restarted, and what needs it
+# fails for good. So an import that goes on when the time is up has the same time again, so often.
+PATIENT_IMPORTS = 10
+IMPORTING = "<frozen importlib._bootstrap>"
+
 # Of processor time and of the clock, where the system has them.
 TIMERS = (
     ((signal.ITIMER_PROF, signal.SIGPROF), (signal.ITIMER_REAL, signal.SIGALRM))
@@ -57,11 +62,15 @@ def call_within(
     """
     if not TIMERS or threading.current_thread() is not threading.main_thread():
         return call()
-    here, inside, num_stops = sys._getframe(), True, 0
+    here, inside, num_stops, num_waits = sys._getframe(), True, 0, 0
 
     def stop(signum: int, frame: types.FrameType | None) -> None:
-        nonlocal num_stops
+        nonlocal num_stops, num_waits
         if not inside or frame is here:  # here the timers are set and put back
+            return
+        if num_waits < PATIENT_IMPORTS and _is_importing(frame, here):
+            num_waits += 1
+            set_timers()
             return
         num_stops += 1
         if num_stops > PATIENT_STOPS:
@@ -69,13 +78,16 @@ def call_within(
             signal.setitimer(signal.ITIMER_REAL, soon, REPEAT_SECONDS)
         raise Stopped
 
+    def set_timers() -> list[tuple[float, float]]:
+        limits = (seconds, WALL_CLOCK_FACTOR * seconds)
+        return [
+            signal.setitimer(timer, limit, REPEAT_SECONDS)
+            for (timer, _), limit in zip(TIMERS, limits, strict=True)
+        ]
+
     handlers = [signal.signal(number, stop) for _, number in TIMERS]
     begun = time.monotonic()
-    limits = (seconds, WALL_CLOCK_FACTOR * seconds)
-    outer = [
-        signal.setitimer(timer, limit, REPEAT_SECONDS)
-        for (timer, _), limit in zip(TIMERS, limits, strict=True)
-    ]
+    outer = set_timers()
     try:
         value = call()
     finally:
@@ -89,3 +101,12 @@ def call_within(
     if num_stops and not takes_late_value:
         raise Stopped
     return value
+
+
+def _is_importing(frame: types.FrameType | None, outer: types.FrameType) -> bool:
+    """Whether a module is being imported, as seen from a frame up to an outer one."""
+    while frame is not None and frame is not outer:
+        if frame.f_code.co_filename == IMPORTING:
+            return True
+        frame = frame.f_back
+    return False

@@ -1,8 +1,10 @@
 """A call that has used up its time is stopped, whatever it catches, and the timers are put back."""
 
 import contextlib
+import importlib
 import queue
 import signal
+import sys
 import threading
 import time
 
@@ -73,6 +75,25 @@ ENDLESS = [
 def test_what_never_returns_is_stopped(never_return):
     with pytest.raises(Stopped):
         call_within(0.1, never_return)
+
+
+def importing(tmp_path, monkeypatch, seconds):
+    (tmp_path / "slow_module.py").write_text(
+        f"import time\nend = time.process_time() + {seconds}\nwhile time.process_time() < end: pass"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "slow_module", raising=False)
+    return lambda: importlib.import_module("slow_module").end
+
+
+def test_an_import_is_not_stopped_half_way_and_its_time_does_not_count(tmp_path, monkeypatch):
+    assert call_within(0.1, importing(tmp_path, monkeypatch, 0.3)) > 0
+    assert hasattr(sys.modules["slow_module"], "end")
+
+
+def test_an_import_without_an_end_is_stopped(tmp_path, monkeypatch):
+    with pytest.raises(Stopped):
+        call_within(0.05, importing(tmp_path, monkeypatch, 1000))
 
 
 def test_what_swallows_the_stop_a_few_times_is_stopped_all_the_same():
