@@ -4,7 +4,6 @@ Every notebook of `damages.py` was solved once. Where its file still holds an an
 counts; a text always reaches a reader; and no remark accuses anybody.
 """
 
-import json
 import shutil
 from collections.abc import Iterable
 from functools import cache
@@ -19,6 +18,7 @@ from autograder import check
 from autograder.grading.intake import merge
 from autograder.grading.run import submission
 from autograder.grading.run.notebook_plan import Question, steps
+from autograder.notebook_reader import read
 from autograder.student.work_folder import WorkFolder
 from tests.autograder.damaged.damages import (
     CODE,
@@ -104,8 +104,8 @@ def test_there_are_fifty():
 @pytest.mark.parametrize("name", DAMAGED)
 def test_practice(name):
     """All cells run from top to bottom, and then the checks again."""
-    content = nbformat.reads(file_of(name).decode(json.detect_encoding(file_of(name))), 4)
-    sources = [cell.source for cell in content.cells if cell.cell_type == "code"]
+    cells, _ = read(file_of(name))
+    sources = [cell.source for cell in cells if cell.kind == "code"]
     kernel = new_kernel()
     for source in sources:
         if source not in GIVEN:
