@@ -256,4 +256,4 @@ def _outer_product_flops(case: Case, right: Plain) -> int:
         for n, queries in enumerate(sides)
         for keys in sides[: n + 1]
     )
-    return 2 * num_pairs * int(right["result"].numel() // seq_len)
+    return int(2 * num_pairs * (right["result"].numel() // seq_len))
