@@ -62,24 +62,23 @@ def predict_runs(shop, asked):
 
     few = max(1, len(shop.offers) // 8)
     best = [sorted(shop.offers, key=lambda run, n=n: -tells(run, n))[:few] for n in range(3)]
-    best = [sorted(runs, key=lambda run: (run.price, run.name)) for runs in best]
     for place in range(few):
         for number in (2, 1, 0):
             run = best[number][place]
             if run.price <= shop.left:
                 shop.buy(run)
 
-    def off(constants):
-        errors = (math.log(step(run, *constants) / took) ** 2 for run, took in shop.bought.items())
-        return sum(errors)
+    def off(constants, power):
+        errors = (abs(math.log(step(run, *constants) / took)) for run, took in shop.bought.items())
+        return sum(each**power for each in errors)
 
     found = guess
-    for width in (1.3, 1.1, 1.03):
+    for width, power in ((1.3, 2), (1.1, 2), (1.03, 1), (1.01, 1)):
         for _ in range(16):
             tried = [
                 [each * factor if n == number else each for n, each in enumerate(found)]
                 for number in range(3)
                 for factor in (width, 1 / width)
             ]
-            found = min([found, *tried], key=off)
+            found = min([found, *tried], key=lambda each: off(each, power))
     return [step(run, *found) for run in asked]
