@@ -44,14 +44,14 @@ def predict_runs(shop, asked):
     turns = np.array(
         [each.tensor * (each.stages > 1) * (each.nodes > 1) for each in offers], dtype=float
     )
-    few = max(1, len(offers) // 12)
+    few = max(1, len(offers) // 8)
     rankings = [
         np.argsort(np.where(turns > 0, work / np.maximum(turns, 1), np.inf)),
         np.argsort(np.where(turns > 0, np.inf, work)),
         np.argsort(np.where(turns > 0, np.inf, -work)),
     ]
     busy, rows, right = [], [], []
-    for place in range(2 * few):
+    for place in range(few):
         for number, ranking in enumerate(rankings):
             run = offers[ranking[place]]
             if run.price > shop.left or (number == 2 and turns[ranking[place]]):
