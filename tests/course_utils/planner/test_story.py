@@ -66,8 +66,8 @@ SENTENCES = {
         f"keeps {SHARDED} GB of state on each device in stage 3, of {LIMIT}",
     ],
     "11": [
-        f"At the {messages_rate(MISSION) / 1e9:.0f} GB/s that messages of this size reach, that "
-        f"is {SEQUENCE_MS:.0f} ms for every sequence, {WAIT:.1f} days",
+        f"All-gathers of 67 MB reach {messages_rate(MISSION) / 1e9:.0f} (and reduce-scatters 292): "
+        f"{SEQUENCE_MS:.0f} ms, **{WAIT:.1f} days**",
         f"wait {WAIT:.1f} days for their links, on top of {DAYS:.0f} days of computing: "
         f"{DAYS + WAIT:.0f} of {MISSION.num_days} days are gone",
         f"needs {STATE} GB of weights",
@@ -86,8 +86,8 @@ SENTENCES = {
     "14": [
         f"{1e3 * pass_seconds():.1f} ms for 1B on an A100",
         f"Your {1e3 * launch_of_the_unit():.1f} ms come from three micro-batches",
-        f"a `Machine` has {1e3 * MISSION.machine.launch_seconds:.1f}, fitted with four other "
-        f"constants to whole steps on up to {SETTLED_NODES} nodes",
+        f"a `Machine` has {1e3 * MISSION.machine.launch_seconds:.1f}, fitted to "
+        f"whole steps on up to {SETTLED_NODES} nodes",
         f"{100 * (COSTS.seconds_of(ROOMY) / COSTS.seconds_of(CHOSEN) - 1):.1f} % faster, where "
         f"nine in ten plans of one node are predicted within "
         f"{time_line(MISSION.machine, CHOSEN).of_class.ninety:.0f} %, and leaves "

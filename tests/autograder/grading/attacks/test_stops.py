@@ -7,6 +7,7 @@ import nbformat
 import psutil
 import pytest
 
+from autograder import catalogue
 from autograder.grading.run import submission
 from autograder.grading.run.bounded_process import Bounds, call
 from autograder.grading.run.submission_limits import Limits
@@ -23,6 +24,7 @@ from tests.autograder.grading.attacks.test_attacks import (
 )
 from tests.notebooks.filling import released, solved
 
+LAST = ("tensor-bytes", "state-gib")
 FLOOD = """
 import base64
 from IPython.display import display
@@ -85,9 +87,9 @@ def handed_in(raw, bounds):
     )
 
 
-def test_patterns_that_run_long_end_the_grading_of_one_submission():
-    """IPython's rewriting of a cell takes quadratic time in its magics."""
-    outcome = with_cells("%matplotlib inline\n" * 1_000, bounds=Bounds(cpu_seconds=1))
+def test_cells_that_take_long_to_read_end_the_grading_of_one_submission():
+    """What a cell defines is read from its syntax tree, in linear time."""
+    outcome = with_cells(*["x = 1\n" * 16_000] * 60, bounds=Bounds(cpu_seconds=1))
     why = "It was not graded: it takes more than 1 seconds of processor time."
     assert outcome.result.needs_human == (why,)
     assert outcome.is_final
@@ -174,7 +176,8 @@ def test_no_output_holds_what_an_answer_has_seen():
     assert again.outputs[0].data["text/plain"] == "('again', [])"
 
 
-def test_a_name_given_anew_after_its_question_is_not_judged():
-    """Cells and questions keep their order."""
+def test_the_last_cell_that_defines_a_function_is_the_answer():
+    """It stands behind the question, and counts all the same."""
     last = ("def tensor_bytes(*_): return 0", "def state_gib(*_): return 0")
-    assert points(with_cells(last=last)) == FULL
+    earned = points(with_cells(last=last))
+    assert earned == FULL - sum(catalogue.exercise(f"u00-{n}").points for n in LAST)
