@@ -1160,7 +1160,7 @@ memory_timeline(device_trace)
 # | `"holder_bytes"` | of these, the most that one function allocated |
 # | `"trapped_bytes"` | free bytes in segments with a block in use |
 #
-# `snapshot["device_traces"][0]` lists the events; `alloc` and `free_requested` change what is allocated. It may begin late: blocks from before have no `alloc`, and no holder. `snapshot["segments"]` shows the blocks at the end. A stack (`frames`) begins with the innermost frame; the holder is the first one outside `/torch/`. A block without such a frame has none.
+# `snapshot["device_traces"][0]` lists the events; `alloc` and `free_requested` change what is allocated. It may begin late: blocks from before have no `alloc`, and no holder. `snapshot["segments"]` shows the blocks at the end. A stack (`frames`) begins with the innermost frame; the holder is the first one outside `/torch/`, else nobody.
 #
 # *By hand:* the next cell's snapshot → **1600**, **2**, **1000**, **2,095,616**.
 
