@@ -80,7 +80,9 @@ TEXTS = {
 IS_EXPLORER = re.compile(r"^explorer\(", re.MULTILINE)
 
 each_unit = pytest.mark.parametrize("unit", OPENED)
-each_with_exercises = pytest.mark.parametrize("unit", [*filter(exercises_of, OPENED)])
+each_with_exercises = pytest.mark.parametrize(
+    "unit", dict.fromkeys(each.unit for each in EXERCISES)
+)
 first_unit = pytest.mark.parametrize("unit", UNITS[:1])
 each_exercise = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.id)
 
