@@ -3,10 +3,14 @@
 import ast
 import re
 import textwrap
+import unicodedata
 import warnings
 from collections.abc import Collection, Iterator
+from functools import lru_cache
+from itertools import groupby, islice
 
 MAX_CHARACTERS = 100_000  # of a cell, which Python parses within a second whatever they are
+MAX_MARKS = 30  # on a letter, as Unicode's stream-safe form: sorting them takes the square of it
 TIMED = re.compile(r"%%?(?:time|timeit|prun|capture)\b(?: +-\w+(?: +\d+)?)*")
 ASSIGNED = re.compile(r"\s*\w+ *= *[!%]")
 DEFINITION = re.compile(r"^(?:async +)?(?:def|class) +(\w+)", re.MULTILINE)
@@ -17,14 +21,28 @@ def python_of(source: str) -> str:
     first = source.lstrip().partition("\n")[0]
     if first.startswith("%%") and not TIMED.match(first):
         return ""
-    if tree_of(source):  # a line within brackets may begin with a percent sign
+    if not is_readable(source) or tree_of(source):  # in brackets, a percent sign may begin a line
         return source
     return textwrap.dedent("\n".join(map(_python_line, source.split("\n"))))
 
 
+def is_readable(source: str) -> bool:
+    """Whether Python parses a source in time that grows as its length: no name is full of marks."""
+    return len(source) <= MAX_CHARACTERS and source == with_few_marks(source)
+
+
+def with_few_marks(text: str) -> str:
+    """A text with at most so many combining marks in a row as any writing has."""
+    if text.isascii():
+        return text
+    runs = groupby(text, lambda each: unicodedata.combining(each) > 0)
+    return "".join("".join(islice(run, MAX_MARKS) if is_marks else run) for is_marks, run in runs)
+
+
+@lru_cache(maxsize=64)
 def tree_of(source: str) -> ast.Module | None:
     """A source as a syntax tree; None if it is no Python, too long or too deep."""
-    if len(source) > MAX_CHARACTERS:
+    if not is_readable(source):
         return None
     try:
         with warnings.catch_warnings():

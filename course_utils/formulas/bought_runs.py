@@ -138,12 +138,6 @@ def fitted(bought: Mapping[SweptRun, float]) -> Constants:
     )
 
 
-def one_factor(bought: Mapping[SweptRun, float]) -> Constants:
-    """The published constants, all times the median of measured over predicted."""
-    factor = median(seconds / seconds_of(run, PUBLISHED) for run, seconds in bought.items())
-    return Constants(*(factor * each for each in PUBLISHED))
-
-
 def at_random(shop: Shop, asked: Sequence[SweptRun]) -> list[float]:
     """Seconds by the same model, fitted to runs that are bought as they come.
 

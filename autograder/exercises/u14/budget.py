@@ -55,6 +55,10 @@ WORKED_ASKED: tuple[Any, ...] = ("other", 2, 8, 6, 3, 20, 0.1, 4.8)
 WORKED_BUDGET, WORKED_CLUSTER = 2.0, Constants(2, 0.01, 0.0025)
 
 
+Place = tuple[str, int, int, int]
+"""Name, nodes, tensor ranks and stages of a run."""
+
+
 @dataclass(frozen=True)
 class Task:
     """A cluster, what is on offer there, and what is asked.
@@ -94,20 +98,23 @@ def _worked() -> Task:
 def _made(rng: random.Random, shape: int) -> Task:
     """One run on offer for each constant, and runs of one shape in which the formula shows.
 
-    They have few micro-batches, and who does not set the pace is not much quicker.
+    By shape: stages on several nodes; stages on one; nodes without stages; and stages on one that
+    the GPU paces. They have few micro-batches, and who does not set the pace is not much quicker.
     """
     factor = rng.choice((rng.uniform(0.5, 0.7), rng.uniform(1.4, 2)))
     cluster = Constants(factor, rng.uniform(2e-3, 9e-3), rng.uniform(2e-3, 4.5e-3))
-    telling = (
+    wide: Place = ("several nodes", rng.choice((2, 4)), rng.choice((2, 4)), 2)
+    telling: tuple[tuple[Place, float], ...] = (
         (("much work", 1, 1, 1), rng.uniform(3, 6)),
         (("little work", 1, 1, 1), rng.uniform(0.05, 0.15)),
-        (("several nodes", rng.choice((2, 4)), rng.choice((2, 4)), 2), rng.uniform(0.05, 0.15)),
+        (wide, rng.uniform(0.05, 0.15)),
     )
     offers = [_made_run(rng, cluster, place, rng.randint(8, 32), ratio) for place, ratio in telling]
     asked = []
     for n in range(NUM_MADE):
-        nodes, stages = (rng.choice((2, 4)), 1, rng.choice((2, 4)), 1), rng.randint(4, 8)
-        place = (f"asked {n}", nodes[shape], rng.choice((4, 8)), 1 if shape == 2 else stages)
+        nodes, stages = rng.choice((2, 4)), rng.randint(4, 8)
+        nodes, stages = ((nodes, stages), (1, stages), (nodes, 1), (1, stages))[shape]
+        place = (f"asked {n}", nodes, rng.choice((4, 8)), stages)
         ratio = 1 / rng.uniform(0.6, 0.8) if shape == NUM_SHAPES - 1 else rng.uniform(0.6, 0.8)
         asked.append(_made_run(rng, cluster, place, rng.randint(1, 3), ratio))
     took = {
@@ -121,7 +128,7 @@ def _made(rng: random.Random, shape: int) -> Task:
 def _made_run(
     rng: random.Random,
     cluster: Constants,
-    place: tuple[str, int, int, int],
+    place: Place,
     num_micro_batches: int,
     ratio: float,
 ) -> SweptRun:

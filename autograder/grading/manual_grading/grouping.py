@@ -12,15 +12,16 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import groupby, islice, pairwise
+from itertools import pairwise
 
 from rapidfuzz.distance import Indel
+
+from autograder.cell_code import with_few_marks
 
 Words = tuple[str, ...]
 
 NEAR = 0.9  # share of the words that agree, in order
 MAX_WORDS = 600  # longer texts are alike only when equal; comparing takes the square of it
-MAX_MARKS = 30  # on a letter, as Unicode's stream-safe form: sorting them takes the square of it
 SIGN = r"[<>≤≥≠+/^]|[-−–](?=\s*(?:\d|\w\b))|\*\*(?=\s*\d)"  # no dash, no emphasis in markdown
 TOKEN = re.compile(rf"\d[\d,]*(?:\.\d+)?|[^\W\d_]+(?:'t\b)?|{SIGN}")
 MINUS = str.maketrans("−–", "--")
@@ -89,7 +90,7 @@ def groups_of(texts: Sequence[str]) -> list[list[int]]:
 
 def words(text: str) -> Words:
     """The words and numbers of a text, each in one form."""
-    plain = unicodedata.normalize("NFKC", _with_few_marks(text)).casefold().replace("’", "'")
+    plain = unicodedata.normalize("NFKC", with_few_marks(text)).casefold().replace("’", "'")
     found = (each.translate(MINUS) for each in TOKEN.findall(plain))
     return tuple(_number(each) if each[0].isdigit() else each for each in found)
 
@@ -107,14 +108,6 @@ def differences(text: str, first: str) -> list[tuple[str, bool]]:
         for step in steps
         if step.tag != "delete"
     ]
-
-
-def _with_few_marks(text: str) -> str:
-    """A text with at most so many combining marks in a row as any writing has."""
-    if text.isascii():
-        return text
-    runs = groupby(text, lambda each: unicodedata.combining(each) > 0)
-    return "".join("".join(islice(run, MAX_MARKS) if is_marks else run) for is_marks, run in runs)
 
 
 def _number(digits: str) -> str:
