@@ -166,7 +166,8 @@ class Choice:
             with contextlib.suppress(ValueError):
                 said = self._flags_of(each, framework)
                 return f"the fastest that it can express: {each} ({self._compared(each)}): {said}"
-        return "nor for any other plan that fits"
+        precision = "fp32" if self.mission.has_fp32_gradients else "bf16"
+        return f"nor for any other plan that fits with gradients in {precision}"
 
 
 def _sizes(plan: Plan) -> tuple[int, ...]:

@@ -163,7 +163,7 @@ def calibrate_from(machine: Machine, step: Step, step_seconds: float) -> Machine
         step_seconds: Its time, after the first few steps.
 
     Raises:
-        ValueError: If no constant can explain the time.
+        ValueError: If no constant can explain the time, or many of them do.
     """
     is_launched = _seconds_by_part(step, machine)["launches"] > 0
     name = "launch_seconds" if is_launched else "elementwise"
@@ -189,4 +189,9 @@ def calibrate_from(machine: Machine, step: Step, step_seconds: float) -> Machine
     for _ in range(HALVINGS):
         middle = (least + most) / 2
         least, most = (least, middle) if seconds(middle) >= step_seconds else (middle, most)
+    if seconds(least / 2) == seconds(least):
+        raise ValueError(
+            f"a step of {step_seconds:.3g} s: on {machine} it takes as long with half of "
+            f"`{name}`, so that it tells nothing of it; measure a step with larger micro-batches"
+        )
     return with_constant(most)

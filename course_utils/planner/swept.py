@@ -14,6 +14,7 @@ and links, the launches and the turns of that cluster; what the model misses of 
 import functools
 import math
 import random
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
@@ -77,14 +78,15 @@ def sweep() -> tuple[SweptRun, ...]:
             num_micro_batches=run.num_micro_batches,
             num_layers=round(work.num_layers[n].max()),
             work_seconds=float(f"{busy[n]:.4g}"),
-            price=_price(run.nodes, float(seconds[n])),
+            price=price_of(run.nodes, float(seconds[n])),
             step_flops=float(f"{at_peak[n] * NODE * run.nodes * PEAK:.4g}"),
         )
         for n, run in enumerate(runs)
     )
 
 
-def _price(nodes: int, step_seconds: float) -> float:
+def price_of(nodes: int, step_seconds: float) -> float:
+    """GPU-hours of a start and some steps."""
     return round(NODE * nodes * (START_SECONDS + NUM_STEPS * step_seconds) / 3600, CENTS)
 
 
@@ -117,16 +119,19 @@ class Sale:
     def percent(self, predict: Predictor, budget: float) -> float:
         """Error in the kind that is furthest off, each by its median, of what a budget buys.
 
-        Not a number where so little can be bought that `predict` raises a `ValueError`.
+        Infinite where so little can be bought that `predict` raises a `ValueError`, or that an
+        error is not a number.
         """
-        try:
-            predicted = predict(Shop(self.offers, budget), list(self.asked))
-        except ValueError:
-            return math.nan
+        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # mean of no runs
+            try:
+                predicted = predict(Shop(self.offers, budget), list(self.asked))
+            except ValueError:
+                return math.inf
         errors: dict[str, list[float]] = {}
         for said, (run, seconds) in zip(predicted, self.asked.items(), strict=True):
             errors.setdefault(pace_by(run, self.cluster), []).append(abs(said / seconds - 1))
-        return 100 * max(map(median, errors.values()))
+        percent = 100 * max(map(median, errors.values()))
+        return math.inf if math.isnan(percent) else percent
 
 
 def sale(draw: int, held: str = "8.86", cluster: Constants | None = None) -> Sale:

@@ -9,7 +9,7 @@ import functools
 import itertools
 import random
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -30,7 +30,7 @@ from course_utils.formulas.bought_runs import (
     spans_nodes,
     work_and_launches,
 )
-from course_utils.planner.swept import DEAREST, seconds_on, sizes, some_cluster, sweep
+from course_utils.planner.swept import DEAREST, price_of, seconds_on, sizes, some_cluster, sweep
 
 # === u14-budget
 # Rows bought, constants fitted, rows of another size or on more nodes predicted.
@@ -42,16 +42,21 @@ SIZES = ("1.34", "3.57", "8.86")
 HELD_NODES = 4
 NUM_OFFERS = {"gpu": 24, "launch": 5, "turn": 5}
 NUM_ASKED = 8  # of each kind
-NUM_SHAPES, NUM_MADE = 4, 5  # of made cases, and runs of each that are asked for
+NUM_MADE = 5  # runs of a made case that are asked for
+ON_NODES = ((2, 2, 8), (2, 4, 4), (4, 4, 8), (4, 8, 4))  # nodes, tensor ranks and stages
+ON_ONE, WITHOUT_STAGES = ((1, 1, 4), (1, 1, 8), (1, 2, 4)), ((2, 4, 1), (4, 4, 1), (2, 8, 1))
+MADE_PLACES = (ON_NODES, ON_ONE, WITHOUT_STAGES, ON_ONE)  # the last is paced by the GPU
+NUM_SHAPES = len(MADE_PLACES)
 CLEAR, NUM_CLEAR, CLEAR_ASKED = 1.4, 4, 1.15  # the pace of the one over that of the other
 BOUGHT_OF_KIND = 2.5  # runs of each kind that a budget pays, at their median price
+NUM_TELLING = 6  # runs of a kind among which somebody takes the cheapest
 NEAR = 0.1  # what whoever buys with care is off by at most, in each kind
 WORKED_RUNS: tuple[tuple[Any, ...], ...] = (
-    ("much work", 1, 1, 1, 8, 10, 0.1, 0.5, 1.6),
-    ("little work", 1, 1, 1, 8, 10, 0.01, 0.5, 0.8),
-    ("two nodes", 2, 4, 2, 7, 10, 0.01, 1.0, 1.6),
+    ("much work", 1, 1, 1, 8, 10, 0.1, 0.30, 1.6),
+    ("little work", 1, 1, 1, 8, 10, 0.01, 0.28, 0.8),
+    ("two nodes", 2, 4, 2, 7, 10, 0.01, 0.63, 1.6),
 )
-WORKED_ASKED: tuple[Any, ...] = ("other", 2, 8, 6, 3, 20, 0.1, 4.8)
+WORKED_ASKED: tuple[Any, ...] = ("other", 6, 8, 6, 3, 20, 0.1, 4.8)
 WORKED_BUDGET, WORKED_CLUSTER = 2.0, Constants(2, 0.01, 0.0025)
 
 
@@ -112,9 +117,7 @@ def _made(rng: random.Random, shape: int) -> Task:
     offers = [_made_run(rng, cluster, place, rng.randint(8, 32), ratio) for place, ratio in telling]
     asked = []
     for n in range(NUM_MADE):
-        nodes, stages = rng.choice((2, 4)), rng.randint(4, 8)
-        nodes, stages = ((nodes, stages), (1, stages), (nodes, 1), (1, stages))[shape]
-        place = (f"asked {n}", nodes, rng.choice((4, 8)), stages)
+        place = (f"asked {n}", *rng.choice(MADE_PLACES[shape]))
         ratio = 1 / rng.uniform(0.6, 0.8) if shape == NUM_SHAPES - 1 else rng.uniform(0.6, 0.8)
         asked.append(_made_run(rng, cluster, place, rng.randint(1, 3), ratio))
     took = {
@@ -133,10 +136,10 @@ def _made_run(
     ratio: float,
 ) -> SweptRun:
     """A run whose GPU works so many times as long as its CPU launches."""
-    layers, price = rng.randint(4, 40), round(rng.uniform(0.4, 3), 2)
-    _, launches = work_and_launches(SweptRun(*place, num_micro_batches, layers, 0.0), cluster)
-    work = float(f"{ratio * launches / cluster.gpu:.4g}")
-    return SweptRun(*place, num_micro_batches, layers, work, price)
+    run = SweptRun(*place, num_micro_batches, rng.randint(4, 40), work_seconds=0.0)
+    _, launches = work_and_launches(run, cluster)
+    run = replace(run, work_seconds=float(f"{ratio * launches / cluster.gpu:.4g}"))
+    return replace(run, price=price_of(run.nodes, seconds_of(run, PUBLISHED)))
 
 
 def _tried(rng: random.Random, is_by_size: bool) -> Task | None:
@@ -198,15 +201,30 @@ def _is_fair(task: Task) -> bool:
         return False
     return all(
         is_near(with_constants(fitted(buy_in_order(Shop(task.offers, task.budget), order))))
-        for order in (_most_telling(task.offers), _cheapest_of_kinds(task.offers))
+        for order in (
+            _most_telling(task.offers),
+            _cheapest_of_kinds(task.offers),
+            _cheapest_that_tell(task.offers),
+        )
     )
 
 
 def _most_telling(offers: Iterable[SweptRun]) -> list[SweptRun]:
     """Runs of three kinds by turns, the most work first, and the least."""
+    return _by_turns(*_that_tell(offers))
+
+
+def _cheapest_that_tell(offers: Iterable[SweptRun]) -> list[SweptRun]:
+    """Of each of three kinds the few runs that tell most, by turns, the cheapest first."""
+    few = (own[:NUM_TELLING] for own in _that_tell(offers))
+    return _by_turns(*(sorted(own, key=lambda run: run.price) for own in few))
+
+
+def _that_tell(offers: Iterable[SweptRun]) -> tuple[list[SweptRun], ...]:
+    """Runs across nodes, of little work and of much, each with those first that tell most."""
     across = sorted(filter(spans_nodes, offers), key=lambda run: layer_work(run) / run.tensor)
     within = sorted(itertools.filterfalse(spans_nodes, offers), key=layer_work)
-    return _by_turns(across, within, within[::-1])
+    return across, within, within[::-1]
 
 
 def _cheapest_of_kinds(offers: Iterable[SweptRun]) -> list[SweptRun]:

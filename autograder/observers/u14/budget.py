@@ -11,7 +11,7 @@ from autograder.checking.result_form import WrongForm, is_number
 from autograder.observers.tools import errors_as_data
 from course_utils.configs.shop import NotOnOffer, OverBudget, Shop, SweptRun
 
-ALLOWED_PERCENT = {"in the median": 25, "in each kind": 20}
+ALLOWED_PERCENT = {"in the median": 10, "in each kind": 20}
 IN_MEDIAN, IN_EACH_KIND = ALLOWED_PERCENT
 ALIKE = 1.2  # from the smallest to the largest ratio of what is predicted over what is right
 

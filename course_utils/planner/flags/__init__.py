@@ -71,9 +71,11 @@ def flags(framework: str, plan: Plan, seq_len: int, num_sequences: int) -> list[
             not divide the sequence or the batch.
     """
     known = find_named("framework", framework, arguments())
-    for trait in traits(plan):
-        if trait not in known:
-            raise ValueError(f"{plan}: {_refusal(framework, trait)}")
+    missing = [trait for trait in traits(plan) if trait not in known]
+    if missing:
+        named = [each for each in missing[1:] if _why(framework, each)]
+        whys = "; ".join(_refusal(framework, each) for each in missing[:1] + named)
+        raise ValueError(f"{plan}: {framework} has no argument for {whys}")
     if seq_len % plan.tensor:
         raise ValueError(
             f"{plan}: sequence parallelism cuts {seq_len:,} tokens of a sequence into "
@@ -93,9 +95,12 @@ def flags(framework: str, plan: Plan, seq_len: int, num_sequences: int) -> list[
 
 
 def _refusal(framework: str, trait: str) -> str:
-    """Why a framework does not take what is true of a plan."""
+    """What is true of a plan, and why a framework does not take it."""
     what = trait.replace("several stages", "several pipeline stages")
     zero = "ZeRO " if what.startswith("stage") else ""
+    return f"{zero}{what}{_why(framework, trait)}"
+
+
+def _why(framework: str, trait: str) -> str:
     whys = refused().get(framework, {})
-    why = "".join(f": {each}" for end, each in whys.items() if trait.endswith(end))
-    return f"{framework} has no argument for {zero}{what}{why}"
+    return "".join(f": {each}" for end, each in whys.items() if trait.endswith(end))

@@ -100,6 +100,15 @@ def test_a_time_that_no_software_explains_is_refused(seconds):
         calibrate_from(COSTS.machine, COSTS.step(Plan(data=8)), seconds)
 
 
+def test_a_time_that_every_constant_explains_is_refused():
+    """At 0 seconds of a launch the work sets the pace, as it does at a little more."""
+    step = Step(preset("Llama-3.2-1B"), 1024, 8, Plan(tensor=8))
+    free = replace(COSTS.machine, launch_seconds=0.0)
+    at_work = PlanCosts(step.model, 1024, 8, free).seconds_of(step.plan)
+    with pytest.raises(ValueError, match="as long with half of `launch_seconds`"):
+        calibrate_from(COSTS.machine, step, at_work)
+
+
 def test_a_refused_time_names_what_was_varied_and_what_stays():
     said = (
         "kernels that only move bytes take 0 to 10 times.*attention and products stay.*attention="

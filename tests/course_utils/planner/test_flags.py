@@ -70,8 +70,15 @@ def test_the_numbers_of_a_plan_arrive(framework, plan, wanted):
     ],
 )
 def test_what_a_framework_cannot_express_is_refused(framework, plan, reason):
-    with pytest.raises(ValueError, match=f"{framework} has no argument for {reason}(: |$)"):
+    with pytest.raises(ValueError, match=f"{framework} has no argument for {reason}(: |; |$)"):
         flags(framework, plan, 4096, 128)
+
+
+def test_a_framework_says_each_reason_that_it_has():
+    with pytest.raises(ValueError, match=r"for ZeRO stage 1; ZeRO stage 1 with .* bf16: weights"):
+        flags("torchtitan", Plan(data=4, tensor=2, zero_stage=1), 4096, 128)
+    with pytest.raises(ValueError, match=r"for ZeRO stage 1$"):
+        flags("torchtitan", Plan(data=4, zero_stage=1, has_fp32_gradients=True), 4096, 128)
 
 
 def test_a_batch_that_is_not_cut_evenly_and_an_unknown_framework_are_refused():

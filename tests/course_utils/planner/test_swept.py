@@ -42,5 +42,5 @@ def test_eight_gpu_hours_bought_with_care_are_near_on_the_playbooks_own_cluster(
 
 
 def test_with_too_little_nothing_is_said():
-    assert math.isnan(sale(0).percent(predict_runs, 0.1))
+    assert math.isinf(sale(0).percent(predict_runs, 0.1))
     assert sale(0).percent(at_random, 30) < 30
