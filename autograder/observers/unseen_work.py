@@ -5,7 +5,7 @@ looks, an answer that works elsewhere is not counted: neither as a little work n
 """
 
 import _thread
-import os
+import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -23,12 +23,13 @@ from autograder.checking.bounded_call import NOT_STUDENTS
 WAYS_OUT = ("numpy", "tolist", "item", "__float__", "__array__", "__dlpack__")
 MOST_ELEMENTS = 64  # that an answer may read, as of a list of losses
 OURS = NOT_STUDENTS[:2]  # the course's own packages
-STARTS: tuple[tuple[ModuleType, str, str], ...] = (
-    (_thread, "start_new_thread", "starts a thread"),
-    (threading, "_start_new_thread", "starts a thread"),
-    (threading, "_start_joinable_thread", "starts a thread"),
-    (os, "fork", "starts a process"),
+THREADS: tuple[tuple[ModuleType, str], ...] = (
+    (_thread, "start_new_thread"),
+    (threading, "_start_new_thread"),
+    (threading, "_start_joinable_thread"),
 )
+PROCESSES = ("os.fork", "os.forkpty", "os.posix_spawn", "subprocess.Popen")
+"""Audit events of processes, which Python raises whatever name they are started by."""
 
 
 class WaysOut(TorchFunctionMode):
@@ -66,26 +67,43 @@ def noted(found: list[str], *, may_copy: bool = False) -> Iterator[None]:
         found: Gets a few words for each such thing.
         may_copy: Whether numbers may leave torch.
     """
-    before = [(owner, name, getattr(owner, name, None)) for owner, name, _ in STARTS]
-    for (owner, name, what), (*_, start) in zip(STARTS, before, strict=True):
+    _listen()
+    before = [(owner, name, getattr(owner, name, None)) for owner, name in THREADS]
+    for owner, name, start in before:
         if start is not None:
-            setattr(owner, name, _noting(start, what, found))
+            setattr(owner, name, _noting(start, found))
+    _listening.append(found)
     try:
         with nullcontext() if may_copy else WaysOut(found):
             yield
     finally:
+        _listening.pop()
         for owner, name, start in before:
             if start is not None:
                 setattr(owner, name, start)
 
 
-def _noting(start: Callable[..., Any], what: str, found: list[str]) -> Callable[..., Any]:
+def _noting(start: Callable[..., Any], found: list[str]) -> Callable[..., Any]:
     def noting(*args: Any, **kwargs: Any) -> Any:
         if _is_watched_students(sys._getframe(1)):
-            found.append(what)
+            found.append("starts a thread")
         return start(*args, **kwargs)
 
     return noting
+
+
+_listening: list[list[str]] = []
+
+
+@functools.cache
+def _listen() -> None:
+    """From now on hear of processes; Python keeps an audit hook for as long as it runs."""
+    sys.addaudithook(_hear)
+
+
+def _hear(event: str, _: tuple[Any, ...]) -> None:
+    if event in PROCESSES and _listening and _is_watched_students(sys._getframe(1)):
+        _listening[-1].append("starts a process")
 
 
 def _is_of_many_numbers(tensor: Any) -> bool:

@@ -1,6 +1,11 @@
 """Work beside an instrument is noted; a right answer's reading of a number or two is not."""
 
+import os
+import subprocess
+import sys
 import threading
+from functools import partial
+from os import posix_spawn
 
 import numpy
 import pytest
@@ -17,6 +22,7 @@ class Instrument(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+NOTHING = [sys.executable, "-c", ""]
 X = torch.linspace(0, 1, 100).double()
 WORK = {
     "numpy": lambda: X.numpy() * 2,
@@ -26,6 +32,8 @@ WORK = {
     "one by one": lambda: sum(x.item() for x in X),
     "as floats": lambda: sum(float(X[n]) for n in range(len(X))),
     "a thread": lambda: threading.Thread(target=int).start(),
+    "a process": lambda: os.waitpid(posix_spawn(sys.executable, NOTHING, {}), 0),
+    "a program": partial(subprocess.run, NOTHING, check=True),
 }
 FINE = {
     "a loss": lambda: torch.ones(()).item(),
@@ -68,6 +76,13 @@ def test_afterwards_threads_start_as_before():
     before = threading._start_new_thread
     found_in(WORK["a thread"])
     assert threading._start_new_thread is before
+
+
+def test_an_observation_within_another_notes_for_itself():
+    outer = []
+    with noted(outer):
+        assert len(found_in(WORK["a thread"])) == 1
+        assert outer == []
 
 
 def test_numpy_writes_nothing_into_the_memory_of_a_tensor():
