@@ -223,7 +223,7 @@ def noise_scale_cases(seed: int) -> list[Case]:
     cases: list[Rows] = [[[4.0, 1.0], [0.0, -3.0]]]
     cases += [_around_a_mean(rng, n, p) for n in (2, 3, 4, 5, 7) for p in (2, 3, 5)]
     cases += [_cancelling(rng, n, p) for n, p in ((2, 3), (3, 2), (5, 4))]
-    cases += [[_row(rng, p, 1)] * n for n, p in ((2, 3), (4, 2))]
+    cases += [_equal(rng, n, p) for n, p in ((2, 3), (4, 2))]
     cases += [_nearly_equal(rng, n, p) for n, p in ((2, 2), (2, 3), (2, 2))]
     cases += [[[0.0] * rng.randint(2, 9)] * rng.randint(2, 9)]
     cases += [_tiny(_around_a_mean(rng, n, 3), power) for n, power in ((2, -9), (4, -9), (3, -60))]
@@ -258,6 +258,11 @@ def _nearly_equal(rng: random.Random, num_examples: int, num_params: int) -> Row
         distances = [rng.choice((1, 2)) / 16 for _ in middle]
         rows += [[m + sign * d for m, d in zip(middle, distances, strict=True)] for sign in (1, -1)]
     return rows
+
+
+def _equal(rng: random.Random, num_examples: int, num_params: int) -> Rows:
+    """The same gradient for all, also after a division by its largest number: a power of two."""
+    return [[8.0, *_row(rng, num_params - 1, 1)]] * num_examples
 
 
 def _tiny(rows: Rows, power: int) -> Rows:

@@ -14,6 +14,7 @@ import nbformat
 import pytest
 
 from autograder import catalogue
+from autograder.cells import cell_key
 from tests.autograder.grading.course_folder import Course
 from tests.needs import SANDBOX, require
 from tests.notebooks.filling import UNITS, answer_banks_of, composite, solved
@@ -23,7 +24,7 @@ from .fixtures import LAPTOP, PATIENCE_SECONDS, PICTURES, running
 pytestmark = pytest.mark.browser
 
 UNIT = UNITS[0]
-TEXT = "u00-view"
+TEXT, LOST = "u00-view", "u00-tensor-bytes-test"
 STUDENT, HOSTILE = "wrong", "<img src=x onerror=window.ran='id'>"
 COMMENT = "Say what the *storage* does."
 SCRIPTS = """
@@ -86,7 +87,7 @@ class Formgrader(NamedTuple):
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
-    """A class of three: one with wrong answers and cells of their own, and two who attack."""
+    """A class of three: one with wrong answers and a lost cell, and two who attack."""
     require(SANDBOX)
     made = Course(tmp_path_factory.mktemp("formgrader"))
     (made.folder / "home").mkdir()
@@ -94,10 +95,12 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
     made.hand_in(STUDENT, UNIT, solved(UNIT) | composite(UNIT, 0) | {TEXT: "A view."})
     made.hand_in("scripts", UNIT, solved(UNIT) | {TEXT: SCRIPTS})
     made.hand_in(HOSTILE, UNIT, solved(UNIT))
-    for student, source in ((STUDENT, "eval('1')"), ("scripts", SHOWN)):
+    for student, source in ((STUDENT, "print('mine')"), ("scripts", SHOWN)):
         path = made.folder / "submitted" / student / UNIT / f"{UNIT}.ipynb"
         notebook = nbformat.read(path, as_version=4)
         notebook.cells.insert(6, nbformat.v4.new_code_cell(source))
+        if student == STUDENT:
+            notebook.cells = [cell for cell in notebook.cells if cell_key(cell) != LOST]
         nbformat.write(notebook, path)
     made.run("autograde", UNIT)
     return made
@@ -122,7 +125,7 @@ def test_a_submission_shows_verdicts_hints_and_remarks(formgrader: Formgrader) -
     formgrader.picture("submission")
     text = formgrader.page.inner_text("body")
     assert "Remarks of the grader" in text
-    assert "uses eval, which no exercise needs" in text
+    assert f"Missing and put back as the course made them: {LOST}." in text
     for name, bank in answer_banks_of(UNIT).items():
         assert f"✗ {catalogue.title_of(name)} on hidden sizes\nthe check gives" in text
         assert bank.wrong[0].hint in text
