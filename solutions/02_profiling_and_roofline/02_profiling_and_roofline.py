@@ -498,7 +498,7 @@ pd.DataFrame(rows).T.style.format("{:.3g}")
 predict("u02-decode", None, "FLOP/B")
 
 # %% Bytes of a step [markdown] exercise="u02-step-bytes" points=3 minutes=14 difficulty=3 importance=5
-# **Write** `step_bytes`: the bytes of weights and cache that a step moves, all in bf16, for an untied Llama. `elements`, below, are all weights but the embedding. Each key is worth a third of the points.
+# **Write** `step_bytes`: the bytes of weights and cache that a step moves, all in bf16, for an untied Llama. `elements`, below, counts all weights but the embedding. Each key is worth a third of the points.
 #
 # | phase | new tokens of each sequence |
 # |---|---|
@@ -1012,7 +1012,7 @@ try_it(times_moved, attention_weights)
 # Two operations are left before the softmax. Read the first line of `help(torch.add)`: what does it add?
 # </details>
 #
-# And by the clock?
+# What does the clock say?
 
 # %% folded=true tags=["nbval-ignore-output"]
 # Measured: seconds of both

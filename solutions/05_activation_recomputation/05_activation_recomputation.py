@@ -136,7 +136,7 @@ births_and_deaths(plain_trace)
 # %% [markdown]
 # The first activation lives longest: made first, needed last. (The $4u$ on top of $144u$ are a gradient on its way back.) But a layer's input, $1u$, is enough to compute its other $8u$ again.
 #
-# **Activation recomputation** (or *checkpointing*) keeps only the input of a layer, and runs the layer again in the backward pass: compute for memory (B4). Done to every layer, it is **full** (E16). (A **checkpoint** here is one such call, not a file.)
+# **Activation recomputation** (or *checkpointing*) keeps only the input of a layer, and runs the layer again in the backward pass. It trades compute for memory (B4). Done to every layer, it is **full** (E16). (A **checkpoint** here is one such call, not a file.)
 #
 # **Guess first.** Each of the sixteen layers now keeps nothing but its input. What is the new peak in $u$, instead of 148?
 
@@ -392,8 +392,8 @@ predict("u05-best-length", None, "layers in a segment")
 # | `"peak"` | the most kept at any moment of the backward pass |
 #
 # - Segments run again from the last to the first; each is freed before the next one runs.
-# - Until then a segment counts only its input, $u$ bytes (`boundary_bytes`).
-# - While it is back, each of its layers counts $A$ bytes (`layer_bytes`) in all, input included.
+# - Before it runs again, a segment counts only its input, $u$ bytes (`boundary_bytes`).
+# - Once run again, each of its layers counts $A$ bytes (`layer_bytes`), input included.
 # - Gradients, the last layer's result, and temporaries do not count.
 #
 # *By hand:* 7 layers in segments of 3, 3 and 1, $u = 12$, $A = 50$ → **36** after forward, **162** at the peak.
