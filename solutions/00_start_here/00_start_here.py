@@ -151,7 +151,7 @@ compare(
 # %% Why does the small one hold so much? [markdown] exercise="u00-view" points=1 minutes=4 difficulty=2 importance=4
 # Both numbers are right. The formula counts the numbers in `first_token`; the instrument sees the memory behind it. Such a slice is a **view**: it has its own shape, but uses the storage of another tensor.
 #
-# **Write** two sentences: why does the whole storage stay in memory as long as `first_token` exists? What changes with `real_batch[:, :1].clone()`, and why? Feel free to try things out in a cell of your own.
+# **Write** two sentences: why does the whole storage stay in memory as long as `first_token` exists? What would stay in memory with `real_batch[:, :1].clone()` instead, and why? Try things out in a cell of your own.
 
 # %% [markdown] text_answer="u00-view"
 # <!-- BEGIN SOLUTION -->
@@ -179,7 +179,7 @@ compare(
 # %% What a paper prints and what torch prints [markdown] exercise="u00-state-gib" points=1 minutes=2 difficulty=1 importance=4
 # A table in a lecture says that a model of 7 billion parameters takes 112 GB in training: 16 bytes per parameter. PyTorch's messages show GiB.
 #
-# **Write** `state_gib`: the **GiB** for a number of parameters and bytes per parameter, a `float` correct to nine significant digits.
+# **Write** `state_gib`: the memory of `num_params` parameters at `bytes_per_param` bytes each in **GiB**, a `float` correct to nine significant digits.
 #
 # *By hand:* 2³⁰ parameters of 2 bytes → **2.0** GiB.
 
@@ -281,9 +281,15 @@ compare("u00-vectors", "times", measured=apart / as_one)
 #
 # ![Four nested boxes: saved inside allocated inside reserved inside driver memory. Each larger one adds something: other live tensors, free blocks of the caching allocator, memory outside PyTorch.](memories.svg)
 #
-# **Write** `four_memories`: a dictionary with `"saved_bytes"`, `"allocated_bytes"`, `"reserved_bytes"` and `"driver_bytes"`, each worth a quarter of the points. `live_bytes` sorts the live tensors into categories, each tensor in one; there may be more categories than in the example. `cached_bytes` are in the allocator's free blocks, `outside_bytes` outside PyTorch.
+# **Write** `four_memories`: the bytes in each box, a dictionary of `"saved_bytes"`, `"allocated_bytes"`, `"reserved_bytes"` and `"driver_bytes"`, each an `int` and worth a quarter of the points.
 #
-# *By hand:* `{"parameters": 100, "saved_for_backward": 40}` live, 10 cached, 500 outside → **40**, **140**, **150**, **650**.
+# | given | |
+# |---|---|
+# | `live_bytes` | bytes of all live tensors by category, each tensor in exactly one; `"saved_for_backward"` is always there, other categories vary |
+# | `cached_bytes` | bytes of the allocator's free blocks |
+# | `outside_bytes` | the process's bytes outside PyTorch |
+#
+# *By hand:* `{"parameters": 100, "saved_for_backward": 40}` live, 10 cached, 500 outside → saved **40**, allocated **140**, reserved **150**, driver **650**.
 
 
 # %% solution="u00-four-memories"

@@ -98,7 +98,7 @@ predict("u01-mlp-matmul", None, "FLOPs")
 # %% FLOPs of a matrix product, forward and backward [markdown] exercise="u01-matmul-flops" points=2 minutes=6 difficulty=1 importance=5
 # **Write** `matmul_flops`: for A (`rows` × `inner`) times B (`inner` × `columns`), a dictionary with `"forward_flops"` and `"backward_flops"`. The backward pass computes the gradients of A **and** of B from the gradient of the result. Each key is worth half of the points.
 #
-# *By hand:* rows 2, inner 3, columns 5 → **60**, **120**.
+# *By hand:* rows 2, inner 3, columns 5 → forward **60**, backward **120**.
 
 
 # %% solution="u01-matmul-flops"
@@ -188,7 +188,7 @@ predict("u01-gqa-core", None, "times")
 #
 # *Convention:* the full square of scores counts, even if a causal mask hides half of it. Softmax and rotations count as zero.
 #
-# *By hand:* 1 sequence of 3 tokens, 2 query heads of 4, 1 key-value head → **1,152**, **288**.
+# *By hand:* 1 sequence of 3 tokens, 2 query heads of 4, 1 key-value head → projections **1,152**, core **288**.
 
 
 # %% solution="u01-attention-flops"
@@ -249,7 +249,7 @@ compare("u01-gqa-core", "times", measured=measured_core(32) / measured_core(8))
 # Llama, Mistral, Qwen and DeepSeek use a **gated** block (S2, S5): two matrices project width $h$ up to inner width $f$, one of them followed by an activation; the results are multiplied elementwise, and a third matrix goes back down.
 
 # %% FLOPs of a gated feed-forward block [markdown] exercise="u01-gated-mlp-flops" points=1 minutes=4 difficulty=1 importance=4
-# **Write** `gated_mlp_flops`: the forward FLOPs of one block. Activation and gating count as zero.
+# **Write** `gated_mlp_flops`: the forward FLOPs of one block. Activation and elementwise product count as zero.
 #
 # *By hand:* 1 token, width 2, inner width 3 → **36**.
 
@@ -404,12 +404,12 @@ compare(
 # %% [markdown]
 # ## Where training is not three times inference
 #
-# The gradient of a **weight** is computed only if that weight is trained. The gradient of a layer's **input** is computed only if an earlier layer is trained.
+# The gradient of a **weight** is computed only if that weight is trained, and that of a layer's **input** only if an earlier layer is trained.
 
 # %% A stack with frozen layers [markdown] exercise="u01-stack-training-flops" points=2 minutes=11 difficulty=3 importance=3
-# A stack of linear layers without biases maps `widths[0]` numbers to `widths[1]`, and so on; `is_trained[n]` says whether the n-th matrix is trained.
+# A stack of linear layers without biases maps `widths[0]` numbers to `widths[1]`, and so on; `is_trained[n]` says whether the matrix from `widths[n]` to `widths[n + 1]` is trained.
 #
-# **Write** `stack_training_flops`: the FLOPs of one forward and one backward pass on `num_tokens` tokens of data (none trained: forward only).
+# **Write** `stack_training_flops`: the FLOPs of one forward and one backward pass on `num_tokens` tokens of data, which requires no gradient. If no matrix is trained, only the forward pass counts.
 #
 # *By hand:* 2 tokens, widths `[3, 5, 7]`, both trained → first layer: 60 forward, 60 for its weight; second: 140 forward, 140 for its weight, 140 for its input: **540**. With `[True, False]` → **400**.
 
@@ -446,9 +446,9 @@ try_it(stack_training_flops, 2, [3, 5, 7], [True, False])
 # Products with weights are linear in batch and length, and quadratic in width. The core is linear in batch and width, and **quadratic in length** (B2). At what length does it reach half the layer's FLOPs?
 
 # %% The crossover length [markdown] exercise="u01-crossover-length" points=2 minutes=9 difficulty=3 importance=4
-# **Write** `crossover_length`: the smallest whole length at which the attention core of a layer takes at least as many FLOPs as the rest of that layer, projections and gated feed-forward block. `num_heads * head_dim` need not equal `hidden_size`.
+# **Write** `crossover_length`: the smallest whole length, in tokens, at which the attention core of a layer takes at least as many FLOPs as the rest of that layer: projections and gated feed-forward block. `num_heads * head_dim` need not equal `hidden_size`.
 #
-# *By hand:* width 4, one head of 4, inner width 3 → the rest takes 200 FLOPs per token, the core 16 · s: **13**. (A tie counts.)
+# *By hand:* width 4, one head of 4, inner width 3 → per token, the rest takes 200 FLOPs and the core 16 · s: equal at 12.5, so **13**.
 
 
 # %% solution="u01-crossover-length"
@@ -545,7 +545,7 @@ printed = llama_1b.num_layers * dim**2 * bracket
 print(f"{printed / (sum(counted) / 4096):.2f} times too large")
 
 # %% Repair the printed formula [markdown] exercise="u01-training-flops-per-token" points=2 minutes=6 difficulty=2 importance=5
-# **Write** `training_flops_per_token`: the repaired formula, FLOPs per token, forward and backward, an `int`. Multiply first, then divide: `/` loses the last digits of large integers, and `//` drops remainders.
+# **Write** `training_flops_per_token`: the repaired formula: FLOPs per token, forward and backward, an exact `int`. As in the formula, `num_heads * head_dim` equals `hidden_size`. Multiply before you divide: `/` loses the last digits of large integers, and `//` too early drops a remainder.
 #
 # *By hand:* the model `small` on sequences of 2 tokens → printed 1,632, counted **1,512**.
 
@@ -610,16 +610,16 @@ estimated.map("{:.1%} of the exact count".format)
 # %% One run under four conventions [markdown] exercise="u01-utilisation" points=2 minutes=12 difficulty=3 importance=4 extra=true
 # "We reach 50%" means little until you know which FLOPs were divided by which peak. Four conventions are in use:
 #
-# | key | FLOPs of a token |
+# | key | training FLOPs of a token |
 # |---|---|
-# | `"counted"` | all matrix products, attention as the full square |
+# | `"counted"` | all matrix products, with the full square of attention |
 # | `"causal"` | the same, but exactly half of the attention core |
-# | `"six_n"` | 6 per parameter, *all* of them, no core |
-# | `"six_n_and_attention"` | 6N and the full core |
+# | `"six_n"` | 6 per parameter, *all* `num_params` of them, no core |
+# | `"six_n_and_attention"` | the same, and the full core |
 #
-# **Write** `utilisation`: the share of a device's **dense** peak that a run in **bf16** reaches, a `float` correct to nine significant digits for each key, each worth a quarter of the points. `num_heads * head_dim` need not equal `hidden_size`, so the repaired formula is not enough. `hardware.dense_flops_per_second("bf16")` gives the peak, `.sparse_flops_per_second` that for matrices in which half the entries are zero.
+# **Write** `utilisation`: for each key the share of a device's **dense** peak that a run in **bf16** reaches, from 0 to 1, a `float` correct to nine significant digits. Each key is worth a quarter of the points. `num_heads * head_dim` need not equal `hidden_size`, so the repaired formula is not enough. `hardware.dense_flops_per_second("bf16")` gives the peak, `.sparse_flops_per_second` that for matrices in which half the entries are zero.
 #
-# *By hand:* `small` has 260 parameters; 2 tokens per sequence, 10¹⁰ tokens per second, an A100 → **0.04846**, **0.04538**, **0.05**, **0.05615**.
+# *By hand:* `small` has 260 parameters; 2 tokens per sequence, 10¹⁰ tokens per second, an A100 → in the order of the table, rounded: **0.04846**, **0.04538**, **0.05**, **0.05615**.
 
 
 # %% solution="u01-utilisation"
@@ -677,9 +677,9 @@ pd.DataFrame(
 # %% The price of longer sequences [markdown] exercise="u01-budget-ratio" points=2 minutes=8 difficulty=3 importance=3 extra=true
 # Lecture B (B6) asks what it costs to cut a fixed budget of tokens into longer sequences: quadratic per sequence, "linear" per token. How linear?
 #
-# **Write** `budget_ratio`: the ratio of new to old training FLOPs when sequences change from `old_seq_len` to `new_seq_len` tokens, for **one sequence** (`"per_sequence"`) and for **the whole budget** (`"whole_budget"`), each a `float` correct to nine significant digits and worth half of the points. The output head counts. `num_heads * head_dim` need not equal `hidden_size`.
+# **Write** `budget_ratio`: the ratio of new to old training FLOPs when sequences change from `old_seq_len` to `new_seq_len` tokens, for **one sequence** (`"per_sequence"`) and for **the whole budget** (`"whole_budget"`), each a `float` correct to nine significant digits and worth half of the points. The output head counts. `num_heads * head_dim` need not equal `hidden_size`. The budget is so large that no sequence is left over.
 #
-# *By hand:* `small` from 2 to 4 tokens → 1,008 and 2,272 FLOPs forward, half as many sequences: **2.25397**, **1.12698**.
+# *By hand:* `small` from 2 to 4 tokens → 1,008 and 2,272 FLOPs forward, half as many sequences: rounded, **2.25397** and **1.12698**.
 
 
 # %% solution="u01-budget-ratio"
@@ -750,7 +750,7 @@ computed_and_measured(
 # - output: the value heads are projected back to $h$ numbers.
 
 # %% FLOPs of latent attention [markdown] exercise="u01-latent-attention-flops" points=2 minutes=15 difficulty=4 importance=2 extra=true
-# **Write** `latent_attention_flops`: the forward FLOPs of one such layer's attention, `"projection_flops"` and `"core_flops"`, each worth half of the points. The sizes are in `model.latent_attention`: `.q_rank`, `.kv_rank`, `.nope_head_dim`, `.rope_head_dim`, `.value_head_dim`; the number of heads is `model.num_heads`.
+# **Write** `latent_attention_flops`: the forward FLOPs of one such layer's attention, a dictionary with `"projection_flops"` and `"core_flops"`, each worth half of the points. Softmax, norms and rotations count as zero. The sizes are in `model.latent_attention`: `.q_rank`, `.kv_rank`, `.nope_head_dim`, `.rope_head_dim`, `.value_head_dim`; the number of heads is `model.num_heads`.
 #
 # *By hand:* width 8, two heads, ranks 3 and 5, head widths 4, 2 and 3, one sequence of 2 tokens → 234 weights: **936**; the core takes 96 and 48: **144**.
 
@@ -832,9 +832,9 @@ pd.DataFrame(
 # %% Total and active parameters of a mixture of experts [markdown] exercise="u01-expert-parameters" points=2 minutes=8 difficulty=2 importance=3 extra=true
 # A **mixture of experts** has many gated feed-forward blocks in a layer. A **router**, a single matrix, gives each token a score for every expert, and the token goes to the few with the highest scores. **Shared** experts see every token. **Active** parameters are those that one token uses.
 #
-# **Write** `expert_parameters`: `"total_parameters"` and `"active_parameters"` of one such layer, each worth half of the points. All experts are gated blocks of inner width `expert_ffn_size`.
+# **Write** `expert_parameters`: a dictionary with `"total_parameters"` and `"active_parameters"` of the experts and the router of one layer, each worth half of the points. All experts, shared ones too, are gated blocks of inner width `expert_ffn_size`. `num_experts` leaves out the shared ones.
 #
-# *By hand:* width 4, three experts of inner width 5, one per token, none shared → one expert has 60, the router 12: **192**, **72**.
+# *By hand:* width 4, three experts of inner width 5, one per token, none shared → one expert has 60, the router 12: total **192**, active **72**.
 
 
 # %% solution="u01-expert-parameters"

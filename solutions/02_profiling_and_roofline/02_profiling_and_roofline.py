@@ -160,7 +160,7 @@ trace_lanes(quickest, "One decode step: what an operator calls stands below it."
 #
 # ## What does the GPU wait for?
 #
-# On a GPU, `a @ b` only puts a kernel into a **queue**: a *launch*, some microseconds of the CPU's time. Python goes on at once, and the GPU works through the queue. For every GPU timing, ask what the clock waited for. CUDA's own clock is two events in the queue:
+# On a GPU, `a @ b` only puts a kernel into a **queue**: a *launch*, some microseconds of the CPU's time. Python goes on at once, and the GPU works through the queue. CUDA's own clock is two events in the queue:
 #
 # ```python
 # for _ in range(3):
@@ -214,21 +214,24 @@ trace_lanes(bert, "bert-small on an H100 (TraceLens, MIT): what does the lowest 
 bert_work[0]
 
 # %% What does the GPU wait for? [markdown] exercise="u02-waits" points=3 minutes=14 difficulty=3 importance=5
-# **Write** `gpu_waits`: where one GPU's time goes, from the start of its first event to the end of its last. In nanoseconds; each key is worth a quarter.
+# **Write** `gpu_waits`: where one GPU's time goes, from the start of its first event to the end of its last. Each key is worth a quarter of the points. Events are in any order. A GPU event is **queued** from `launch_ns` to `start_ns`; if `launch_ns` is `None`, it was never queued.
 #
-# - `"busy"`: something runs, on any of its streams.
-# - A GPU event is **queued** from `launch_ns` to `start_ns`. (`None`: not recorded; take it as launched when it starts.)
-# - `"loader"`: nothing runs, nothing is queued, and an event with `DataLoader` in its name is open on the CPU.
-# - `"launches"`: nothing runs, nothing is queued, and no loader is open.
-# - `"at_best"`: how many times as fast it would be if one launch, that of a **CUDA graph**, queued everything, so that only `busy` and `loader` remain. Assume that the waits for the loader stay as they are.
+# | key | nanoseconds in which |
+# |---|---|
+# | `"busy"` | at least one GPU event runs, on any stream |
+# | `"loader"` | none runs, none is queued, and a CPU event with `DataLoader` in its name is open |
+# | `"launches"` | likewise, but no such CPU event is open |
+#
+# `"at_best"` (to nine significant digits): how many times as fast the GPU would be through if one launch, that of a **CUDA graph**, queued everything. `busy` and `loader` stay as they are; other waits are gone.
 #
 # | given | |
 # |---|---|
+# | `select(events, lane="cpu*", name="*mm*")` | CPU events with `mm` in their name |
 # | `union(spans)` | pairs (start, end), joined where they overlap or touch, in order |
 # | `difference(spans, others)` | the parts of `spans` in none of `others`; both as `union` gives them |
 # | `length(spans)` | their total |
 #
-# *By hand:* kernels launched at 0, 15, 60 run 10–30, 32–40, 70–80; a loader 25–55. Of 70 ns the GPU is busy for **38** and waits **15** for the loader (40–55) and **5** for launches (55–60); for the other 12 (30–32, 60–70) something is queued. At best **70/53** times as fast.
+# *By hand:* kernels launched at 0, 15, 60 run 10–30, 32–40, 70–80; a loader 25–55. Of 70 ns the GPU is busy for **38**, and waits **15** for the loader (40–55) and **5** for launches (55–60). In the other 12 (30–32, 60–70) a kernel is queued. At best **70/53** times as fast.
 
 
 # %% solution="u02-waits"
@@ -312,7 +315,7 @@ pd.DataFrame(rows).T
 
 # %% [markdown]
 # - BERT and the optimizer wait for launches longer than they work: they are **launch-bound**. (BERT's 12.6 × is high, since its profiler recorded stacks, too, which slows the CPU.) The optimizer, AdamW in plain Python, runs 16 kernels for each of 111 parameters: 11.8 ms of work in 59. Qwen's kernels, over 16 × 559 tokens, are so long that the CPU gets up to 3 ms ahead.
-# - A CUDA graph (`torch.compile(mode="reduce-overhead")`) replays all launches as one. A **fused** optimizer (`AdamW(fused=True)`) has few launches, and less work besides: how much less, you will compute.
+# - A CUDA graph (`torch.compile(mode="reduce-overhead")`) replays all launches as one. A **fused** optimizer (`AdamW(fused=True)`) has few launches, and less work besides.
 # - ResNet's loader runs for 88.4 of 298 ms; the GPU waits for 63.4 of them, since at first it is still running earlier kernels. (This trace records no launches, so nothing is queued.) Four workers (`num_workers=4`) end that wait and save 53 ms.
 #
 # **The profiler slows the CPU, not the kernels.** The A100's step, busy for 148.4 ms, took 234.7 under the profiler, and by its authors' clock 152.6 without. (Source and licence: `about("a100_gpt_small_step_fp32")`.)
@@ -392,7 +395,7 @@ compare("u02-ridge", "FLOP/B", measured=roof.ridge)
 # %% [markdown]
 # Only this thread's own time is counted: other programs matter as far as they use the memory. If the spread exceeds 1.3, measure again.
 #
-# Run the next two cells; then change the list of operations. An addition counts here as one FLOP for 12 bytes. *Guess:* which of the two lies above the roof, and why?
+# Run the next two cells. An addition counts here as one FLOP for 12 bytes. *Guess:* which of the two lies above the roof, and why?
 
 # %% tags=["nbval-ignore-output"]
 torch.set_num_threads(1)
@@ -433,10 +436,10 @@ rooflines(roofs, dots, caches={"from a cache": 1e9 * gb_per_second["add, 0.8 MB"
 # %% [markdown]
 # One token lies near the slope, 128 near the roof: **the same weights serve more tokens**. In the middle, thin products fall short of both, and a softmax falls short of the bandwidth: its exponentials take time that the roofline does not count.
 #
-# The small addition lies above the roof, which is that of *main memory*. Each memory has a slope of its own, the steeper the nearer: the dashed one is a cache's, in which the large arrays find no room. Lecture E's figure for an A100-40 has 19 TB/s on chip, 1.5 TB/s in main memory and 12.8 GB/s from the host (E3). This unit is about the middle one.
+# The small addition lies above the roof, which is that of *main memory*. Each memory has a slope of its own, the steeper the nearer: the dashed one is a cache's, too small for the large arrays. Lecture E's figure for an A100-40 has 19 TB/s on chip, 1.5 TB/s in main memory and 12.8 GB/s from the host (E3).
 
 # %% Seconds at the roof [markdown] exercise="u02-roofline-seconds" points=1.5 minutes=6 difficulty=2 importance=5
-# **Write** `roofline_seconds`: the minimum time of sequential operations. `operations` is a list of pairs, FLOPs and bytes. Compute and data movement overlap within an operation, not across operations. Your plan will use it.
+# **Write** `roofline_seconds`: the least seconds for operations that run one after the other, a `float` to nine significant digits. `operations` is a list of pairs (FLOPs, bytes), which may be empty. Computing and moving overlap within an operation, never across two. Your plan will use it.
 #
 # *By hand:* 10¹² FLOP/s and 10¹¹ bytes/s; (2·10⁹, 4·10⁶), (0, 5·10⁸), (3·10¹⁰, 2·10⁸) → **0.037** s.
 
@@ -482,7 +485,7 @@ for call in (prefill, decode, train):
 pd.DataFrame(rows).T.style.format("{:.3g}")
 
 # %% [markdown]
-# In decode, part of the last column is the price of *calling* an operation: Python, dispatch, allocation. The roofline leaves it out; on a GPU it is the launch. Prefill and training pay it too. The rest is kernels below their roof: thin products in decode; elsewhere the large products themselves, then attention. The table by shape tells which.
+# In decode, part of the last column is the price of *calling* an operation: Python, dispatch, allocation; on a GPU, the launch. Prefill and training pay it too. The rest is kernels below their roof: thin products in decode; elsewhere the large products themselves, then attention.
 
 # %% [markdown]
 # ## Prefill, decode, training
@@ -495,7 +498,7 @@ pd.DataFrame(rows).T.style.format("{:.3g}")
 predict("u02-decode", None, "FLOP/B")
 
 # %% Bytes of a step [markdown] exercise="u02-step-bytes" points=3 minutes=14 difficulty=3 importance=5
-# **Write** `step_bytes`: the bytes of weights and cache that a step moves, all in bf16, for an untied Llama. `elements`, below, leaves out the embedding. Each key is worth a third of the points.
+# **Write** `step_bytes`: the bytes of weights and cache that a step moves, all in bf16, for an untied Llama. `elements`, below, counts all weights but the embedding. Each key is worth a third of the points.
 #
 # | phase | new tokens of each sequence |
 # |---|---|
@@ -503,9 +506,9 @@ predict("u02-decode", None, "FLOP/B")
 # | `"decode"` | one, after `seq_len` tokens that are in the cache |
 # | `"train"` | `seq_len`, forward and backward, no cache |
 #
-# Each operation that needs a matrix or norm reads it once, whatever the batch. A step also reads one embedding row per new token, in forward only. New keys and values are written first, then attention reads the cache. Ignore gradients and activations.
+# Each operation that needs a matrix or norm reads it once, whatever the batch. A step also reads one embedding row per new token, in forward only. New keys and values are written first; then attention reads all that is in the cache. Ignore gradients and activations.
 #
-# *By hand:* `small`, below, has 320 `elements`, $h = 4$, one layer, and one key-value head of width 2. Two sequences decode after 3 tokens each → **656**, **64**, **16**. Prefill on 3 tokens each: **688**, **48**, **48**; training: weights **1,328**.
+# *By hand:* `small`, below, has 320 `elements`, $h = 4$, one layer, and one key-value head of width 2. Two sequences decode after 3 tokens each → weights **656**, cache read **64**, written **16**. Prefill on 3 tokens each: **688**, **48**, **48**; training: **1,328**, **0**, **0**.
 
 
 # %% solution="u02-step-bytes"
@@ -595,7 +598,7 @@ explorer(
 #
 # ### "Prefill is compute-bound"
 #
-# You will read that everywhere; lecture S adds that inference from a small prompt is memory-bound (S8). The explorer counts only weights and cache. Next, *all* operations as PyTorch runs them, one by one, beside the products alone:
+# You will read that everywhere; lecture S adds that inference from a small prompt is memory-bound (S8). The explorer counts only weights and cache. Here are *all* operations, one by one, beside the products alone:
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: FLOPs per byte, and milliseconds one operation after the other
@@ -625,7 +628,7 @@ pd.DataFrame(rows).T
 # %% [markdown]
 # ## Fewer trips to memory
 #
-# The rest is norms, gates, rotations, additions: few FLOPs, many bytes. A GPU runs each as a kernel that reads from main memory and writes back. A **fused** kernel does several while the numbers are on the chip. That is most of FlashAttention's gain in lecture E's figure (E3).
+# The rest is norms, gates, rotations, additions: few FLOPs, many bytes. A GPU runs each as a kernel that reads from main memory and writes back. A **fused** kernel does several while the numbers are on the chip.
 #
 # **Guess first.** The A100's optimizer above ran 1,776 kernels, which worked for 11.8 ms. Fused, it would read weight, gradient and both moments of each parameter once, and write all but the gradient: in fp32, for 128 million parameters. How many milliseconds would that take at the roof?
 
@@ -650,7 +653,7 @@ compare(
 # %% [markdown]
 # ## Repair a loop
 #
-# This generates text one token at a time, always the most likely one. Its answers are right. It wastes work in five ways.
+# `wasteful` generates text one token at a time, always the most likely one. Its tokens are right, and it wastes work in five ways.
 
 
 # %%
@@ -667,15 +670,20 @@ def wasteful(model, prompt, num_new):
 # %% Repair the loop [markdown] exercise="u02-repair-generate" points=2.5 minutes=13 difficulty=3 importance=5
 # **Write** `generate`: the same tokens, prompt included, without the waste. Each fix earns a fifth of the points, if the tokens are right:
 #
-# | | no more than |
+# | fix | what is allowed |
 # |---|---|
-# | `layers` | each position once through the layers, and once into the cache |
-# | `head` | one position of each sequence through `model.head`, per new token |
-# | `logits` | read once to find the largest; not copied, not turned into probabilities |
-# | `graph` | nothing saved for a backward pass |
-# | `waits` | no number read by Python (`int`, `item`, `tolist`): on a GPU, Python would wait each time |
+# | `layers` | each position goes once through the layers, and once into the cache |
+# | `head` | per new token, one position of each sequence goes through `model.head` |
+# | `logits` | only the search for the largest reads them: no copy, no probabilities |
+# | `graph` | nothing is saved for a backward pass |
+# | `waits` | Python reads no number of a tensor (`int`, `item`, `tolist`, `if`): on a GPU it would wait each time |
 #
-# Use `Cache(model, num_sequences, max_len)` and `hidden_states(model, new_tokens, cache)`. The latter takes a prompt $(b, s)$ into an empty cache, or one token $(b, 1)$, raises `cache.length`, and returns the states $(b, s, h)$ that the head reads.
+# | given | |
+# |---|---|
+# | `Cache(model, num_sequences, max_len)` | an empty cache for `max_len` tokens of each sequence |
+# | `hidden_states(model, new_tokens, cache)` | runs a prompt $(b, s)$ into an empty cache, or one more token $(b, 1)$; raises `cache.length`; returns the states that `model.head` reads, $(b, s, h)$ or $(b, 1, h)$ |
+#
+# *By hand:* 2 prompts of 6 tokens, 5 new ones → a tensor (2, 11), at most **22** positions through the layers and **10** through the head.
 
 
 # %% solution="u02-repair-generate"
@@ -767,15 +775,15 @@ print(f"at the roof: {at_best:.0f} tokens/s; published: 104.9, which is {104.9 /
 # %% [markdown]
 # ## Extras
 #
-# Bonus points, in any order. The recap is at the end.
+# Bonus points.
 
 # %% [markdown]
 # ### Tokens that make a layer compute-bound
 #
-# The figure of your roofline shows it: more tokens, more intensity. How far?
+# More tokens, more intensity. How far?
 
 # %% Enough tokens [markdown] exercise="u02-fewest-tokens" points=2 minutes=12 difficulty=3 importance=4 extra=true
-# **Write** `fewest_tokens`: the fewest rows with which a product reaches the ridge of a device. On the ridge counts as reached. Where no number of rows is enough, return `math.inf`.
+# **Write** `fewest_tokens`: the fewest rows with which a product reaches the ridge of a device, an `int`. On the ridge counts as reached. If no number of rows is enough, return `math.inf`.
 #
 # A float can miss a ridge that is met exactly. `Fraction(p, q)` is exact.
 #
@@ -835,17 +843,17 @@ pd.DataFrame(
 #
 # <details><summary>From the slides: "Total compute = 29D.D + 4D"</summary>
 #
-# Lecture S says this of "one user, one small prompt" (S8). It sets the length to 1 in the attention too, as if there were no earlier tokens. With $s$ tokens in the cache, the new one included, it is $29D^2 + 4Ds$: for $D = 4096$, 1.28 times the slide at 8,192 tokens and 5.4 times at 131,072.
+# Lecture S says this of "one user, one small prompt" (S8). It sets the length to 1 in the attention too, as if there were no earlier tokens. With $s$ tokens in the cache, the new one included, it is $29D^2 + 4Ds$: for $D = 4096$ and 131,072 tokens, 5.4 times the slide.
 # </details>
 
 # %% Tokens per second at best [markdown] exercise="u02-decode-bound" points=2 minutes=14 difficulty=3 importance=4 extra=true
-# **Write** `decode_tokens_per_second`: the most tokens per second, in total, that a device can decode after `context` cached tokens in bf16. Untied Llamas.
+# **Write** `decode_tokens_per_second`: the most tokens per second, of all sequences together, that a device can decode in bf16 after `context` cached tokens of each: a `float` to nine significant digits. Models are untied Llamas.
 #
 # - A step moves weights and cache as in `step_bytes`, written keys and values included, and computes its products; those with the cache take $4\,a\,d$ FLOPs for each cached token, layer and sequence, the new token included. Take the whole step as one operation.
 # - `hardware.dense_flops_per_second("bf16")`, `.bandwidth_bytes_per_second`, `.memory_bytes`.
-# - If all parameters and the cache, with the new tokens, do not fit: `0.0`.
+# - `0.0` if all parameters, embedding included, and the cache with the new tokens do not fit.
 #
-# *By hand:* the model `small`, two sequences after 3 tokens each, on an A100-80: 736 bytes → **5.54·10⁹**.
+# *By hand:* the model `small`, two sequences after 3 tokens each, on an A100-80: 736 bytes → about **5.54·10⁹**.
 
 
 # %% solution="u02-decode-bound"
@@ -902,10 +910,12 @@ profiles = {call.__name__: profile(call) for call in (prefill, decode, train)}
 profiles["prefill"].rows[0]
 
 # %% Read a profile [markdown] exercise="u02-profile" points=1.5 minutes=6 difficulty=1 importance=4 extra=true
-# **Write** `products_in`, which sums up a profile's matrix products. The operators that multiply are `aten::mm`, `aten::addmm` (with a bias) and `aten::bmm` (a batch of matrices); fused attention multiplies inside a kernel of its own and does not count. Each key is worth half the points.
+# **Write** `products_in`, which sums up the matrix products in a profile's rows. Three operators are products: `aten::mm`, `aten::addmm` (with a bias) and `aten::bmm` (a batch of matrices). Fused attention, a kernel of its own, does not count. Each key is worth half the points.
 #
-# - `"calls"`: how many products ran.
-# - `"share"`: their share of all the time, between 0 and 1, nothing counted twice.
+# | key | what |
+# |---|---|
+# | `"calls"` | how often the three were called |
+# | `"share"` | the time in the three themselves, not in operators that they call, over all the time, in which nothing counts twice: 0 to 1, to nine significant digits |
 #
 # *By hand:* `mm` 3 calls, own 70 µs, total 75; `empty` own 5; `matmul` own 5, total 80; `linear` own 5, total 85; `mul` own 15 → **3** and **0.7**.
 
@@ -954,7 +964,7 @@ pd.DataFrame(table).T.style.format({"calls": "{:.0f}", "share": "{:.0%}"})
 # %% [markdown]
 # ### Fewer trips for a softmax
 #
-# Attention is one fused operation in the model above. The softmax in it, written out:
+# The softmax of attention, written out:
 
 
 # %%
@@ -971,9 +981,9 @@ moved = count_bytes(lambda: written_out(scores, bias, 0.125))
 print({each.name: round(each.num_bytes / scores.nbytes, 1) for each in moved.operations})
 
 # %% Fewer trips for a softmax [markdown] exercise="u02-fuse" points=1.5 minutes=9 difficulty=3 importance=4 extra=true
-# **Write** `attention_weights`: the same result with PyTorch functions, moving at most 4.5 × `scores`, not 12 ×. Do not change scores or bias. No partial credit.
+# **Write** `attention_weights`: the same result, in the same dtype, with PyTorch functions that move at most 4.5 times the bytes of `scores`, not 12. Do not change `scores` or `bias`, which may hold −∞. All or nothing.
 #
-# `torch.compile` fuses too, but `count_bytes` sees its operations one by one, so it does not help here.
+# `torch.compile` does not help here: `count_bytes` sees its operations one by one.
 
 
 # %% solution="u02-fuse"
@@ -1002,7 +1012,7 @@ try_it(times_moved, attention_weights)
 # Two operations are left before the softmax. Read the first line of `help(torch.add)`: what does it add?
 # </details>
 #
-# The byte count says 3 times faster. What does the clock say?
+# What does the clock say?
 
 # %% folded=true tags=["nbval-ignore-output"]
 # Measured: seconds of both
@@ -1027,10 +1037,10 @@ try_it(clocked, attention_weights)
 # %% [markdown]
 # ### Waiting for data
 #
-# Where the trace says `loader`, how many workers end the wait?
+# How many workers end a wait for the loader?
 
 # %% An epoch with workers [markdown] exercise="u02-loader" points=1.5 minutes=9 difficulty=3 importance=3 extra=true
-# **Write** `epoch_ms`: `num_workers` processes load batches in turn (the first makes batches 0, w, 2w, …), each batch in `load_ms`, and never wait (PyTorch's run ahead by `prefetch_factor` batches at most). Each training step consumes the next batch and takes `step_ms`. When does the last step end?
+# **Write** `epoch_ms`: milliseconds until the last step ends, an `int`. `num_workers` processes load batches in turn (the first makes batches 0, w, 2w, …), each batch in `load_ms`, and never wait. (PyTorch's workers run at most `prefetch_factor` batches ahead.) Steps take the batches in order, one after the other, each in `step_ms`.
 #
 # *By hand:* load 3, step 2, one worker, three batches → **11**.
 
@@ -1072,7 +1082,7 @@ pd.DataFrame({"ms": epochs}).map("{:,}".format)
 # | what the roofline leaves out | calls and launches, kernels below their roof, caches |
 # | launch-bound | the GPU has nothing to do for longer than it works; a CUDA graph removes that, fusing also work |
 #
-# **Your plan** now shows how many days the products alone would take at the roof: compare them with those at 40 % of peak. It still assumes that attention's scores go through memory; unit 06 removes that. Unit 14 measures how much of this a real run reaches.
+# **Your plan** now shows how many days the products alone would take at the roof: compare them with those at 40 % of peak. It still assumes that attention's scores go through memory; unit 06 removes that.
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()

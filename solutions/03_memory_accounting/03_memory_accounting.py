@@ -114,7 +114,7 @@ layer_diagram(preset("Llama-3-8B"), show="parameters")
 predict("u03-embedding", None, "percent")
 
 # %% Count the parameters [markdown] exercise="u03-parameters" points=2 minutes=12 difficulty=2 importance=4
-# **Write** `parameters`: each part's parameter count, summed over layers. Each part is worth a quarter of the points.
+# **Write** `parameters`: how many parameters each part of the whole model has. Each part is worth a quarter of the points.
 #
 # | key | what it holds |
 # |---|---|
@@ -125,7 +125,7 @@ predict("u03-embedding", None, "percent")
 #
 # If `.has_biases` (GPT), every matrix of attention and feed-forward also has one bias per output, and every norm one per weight.
 #
-# *By hand:* 2 layers, width 4, 2 heads, 1 key-value head, gated with inner width 3, vocabulary 5, no biases → **96**, **72**, **20**, **40**.
+# *By hand:* 2 layers, width 4, 2 heads, 1 key-value head, gated with inner width 3, vocabulary 5, head not tied, no positions, no biases → **96**, **72**, **20**, **40**.
 
 
 # %% solution="u03-parameters"
@@ -329,7 +329,7 @@ print(f"after the step   {grown.kept_bytes / NUM_PARAMS:5.1f}")
 compare("u03-process", "bytes per parameter", measured=grown.peak_bytes / NUM_PARAMS)
 
 # %% [markdown]
-# After the step your count matches. The peak was 50 % higher: memory freed before anyone could count it. AdamW divides the first moment by the root of the second: what does it create on the way? (You explain this gap for points below, and unit 04 looks inside the step.)
+# After the step your count matches. The peak was 50 % higher: memory freed before anyone could count it. AdamW divides the first moment by the root of the second: what does it create on the way? (03.6 asks you; unit 04 looks inside the step.)
 
 # %% [markdown]
 # ## Activations: what must an operation keep?
@@ -603,13 +603,13 @@ layer_explorer(preset("Llama-3-8B"), num_sequences=1, seq_len=8192)
 predict("u03-llama-factor", None, "times")
 
 # %% A modern layer, to the byte [markdown] exercise="u03-llama-layer-bytes" points=3 minutes=15 difficulty=4 importance=5
-# **Write** `llama_layer_bytes`: what one such layer keeps if activations take `element_bytes` bytes per element. Each key is worth a third of the points.
+# **Write** `llama_layer_bytes`: the bytes that one such layer keeps if activations take `element_bytes` bytes per element. Weights do not count. Each key is worth a third of the points.
 #
 # | key | what |
 # |---|---|
 # | `"norms"` | both RMSNorms |
-# | `"attention"` | from the input of its projections to the input of the output projection |
-# | `"feed_forward"` | likewise |
+# | `"attention"` | from the input of the three projections to that of the output projection, both included |
+# | `"feed_forward"` | from the input of gate and up to that of the matrix back to $h$, both included |
 #
 # The sizes are `model.hidden_size`, `.num_heads`, `.num_kv_heads`, `.head_dim`, `.ffn_size`.
 #
@@ -725,7 +725,7 @@ pd.DataFrame(rows).T
 # %% [markdown]
 # ## How much fits?
 #
-# The memory that the state leaves free is divided among sequences: (memory − $16N$) // bytes of one. **Guess first:** how many sequences of 4,096 tokens of Llama-3.2-1B fit in 80 GB? You have all the numbers; work it out if you like.
+# The memory that the state leaves free is divided among sequences: (memory − $16N$) // bytes of one. **Guess first:** how many sequences of 4,096 tokens of Llama-3.2-1B fit in 80 GB?
 
 # %%
 predict("u03-fits", None, "sequences")
@@ -776,7 +776,7 @@ memory_over_length("Llama-3-8B", "written out")
 # %% [markdown]
 # ## Extras
 #
-# Bonus points, in any order. The recap is at the end.
+# Bonus points.
 
 # %% [markdown]
 # ### The whole model, to the byte
@@ -831,9 +831,9 @@ with saved_tensors_hooks(pack, lambda packed: packed):
 # The weight arrives as a **view** of the same memory: its shape here is (3, 5), the parameter's is (5, 3). The memory itself is a **storage**. `tensor.untyped_storage()` has `.nbytes()`, and `._cdata`, an id that all views of a storage share. Whatever views are saved, a storage is in memory once, and as a whole.
 
 # %% A counter of saved bytes [markdown] exercise="u03-microscope" points=3 minutes=18 difficulty=4 importance=4 extra=true
-# **Write** `saved_bytes`: run `call()` once and return the bytes of the storages that autograd saves while it runs. Each storage counts once, in full; those behind `parameters` do not count.
+# **Write** `saved_bytes`: run `call()` once and return the bytes of the storages that autograd saves while it runs. Each storage counts once, in full, even if it is freed before `call` ends; those behind `parameters` do not count.
 #
-# Leave no trace: backward through the result still works, nothing stays in memory, and no hook stays installed, even if `call` raises. Its error reaches the caller.
+# Leave no trace: backward through the result still works, you keep nothing in memory, and no hook stays installed. If `call` raises, its error reaches the caller.
 #
 # *By hand:* a linear layer from 3 to 5 on 2 rows in fp32, then relu → **64**.
 
@@ -890,7 +890,7 @@ compare(
 )
 
 # %% Other precisions, with and without dropout [markdown] exercise="u03-element-bytes" points=2 minutes=8 difficulty=3 importance=3 extra=true
-# Does fp32 double everything? **Write** `layer_bytes`: what the lectures' GPT layer keeps for **one** sequence if its numbers take `element_bytes` bytes, with or without its three dropouts. The norms' statistics are always in fp32.
+# Does fp32 double everything? **Write** `layer_bytes`: the bytes that the GPT layer of 03.4 keeps for **one** sequence if its numbers take `element_bytes` bytes, with or without its three dropouts. The norms' statistics are always in fp32.
 #
 # *By hand:* $s = 3$, $h = 8$, $a = 2$ in fp32 with dropout → **1,794**; without → **1,656**.
 
@@ -947,9 +947,15 @@ class Cube(torch.autograd.Function):
 print(count_saved_bytes(lambda: Cube.apply(x)).total_bytes)
 
 # %% A fused gate [markdown] exercise="u03-fused-gate" points=2 minutes=15 difficulty=4 importance=3 extra=true
-# **Write** `gate`: `silu(g) * u` for two tensors of one shape, keeping only g and u for backward, not copies of them. The result and both gradients must be right, and nothing else may stay alive, neither on `ctx` nor in a closure. Use an `autograd.Function`: saved-tensor hooks of your own would hide what is kept from the check. All or nothing.
+# **Write** `gate`: `silu(g) * u` for two tensors of one shape, by an `autograd.Function` that keeps `g` and `u` for backward. All or nothing:
+#
+# - The result and the gradients are right, also for large $|g|$, and if only one of the two requires a gradient.
+# - Autograd saves `g` and `u` themselves, not copies. Install no saved-tensor hooks: they would hide from the check what is kept.
+# - Nothing else stays alive, neither on `ctx` nor in a closure.
 #
 # *Reminder:* $\mathrm{silu}(g) = g\,\sigma(g)$, and its derivative is $\sigma(g)\,\bigl(1 + g\,(1 - \sigma(g))\bigr)$.
+#
+# *By hand:* $g = 1$, $u = 2$ → **1.4621**; the gradients are **1.8553** for $g$, **0.7311** for $u$.
 
 
 # %% solution="u03-fused-gate"
@@ -1019,7 +1025,9 @@ pd.DataFrame(count_saved_bytes(lambda: output(wasteful_attend(q, k, v, rotate)),
 # The last row is the culprit: the output projection reads a *copy* of attention's result. `flatten` can return a view only if the numbers are already in the right order, and fused attention writes its output in the queries' layout.
 
 # %% Repair the attention [markdown] exercise="u03-lost-bytes" points=2 minutes=6 difficulty=2 importance=2 extra=true
-# **Write** `lean_attend`: the same attention without the copy. `q` has the shape (b, s, a, d), `k` and `v` (b, s, a_kv, d); `rotate` rotates tensors of these shapes; the result has the shape (b, s, a·d). All or nothing: results, gradients and bytes.
+# **Write** `lean_attend`: the same attention without the copy. `q` has the shape (b, s, a, d), `k` and `v` (b, s, a_kv, d); `rotate` rotates tensors of these shapes; the result has the shape (b, s, a·d). All or nothing: results, gradients, and the bytes kept, the projection's input included.
+#
+# *By hand:* for `q`, `k`, `v` and `output` above, **6,400** bytes; `wasteful_attend` keeps 8,448.
 
 
 # %% solution="u03-lost-bytes"

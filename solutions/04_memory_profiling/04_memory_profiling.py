@@ -85,7 +85,7 @@ plan()
 # %% [markdown]
 # ## Every tensor is born, and dies
 #
-# Plot a program's live memory over time. The curve rises when an operation makes a tensor, and falls when nothing refers to that tensor any more.
+# A program's live memory rises when an operation makes a tensor, and falls when nothing refers to that tensor any more.
 #
 # ![Bars: 60 bytes from operation 0 on, 24 from 1 until 4, 40 from 3 on. Below, live bytes: 60, 84, 84, 124, 100, 100.](lives.svg)
 #
@@ -168,7 +168,7 @@ predict("u04-second-start", None, "GiB")
 # | `"after_step"` | the optimizer is done, and gradients have been freed or set to zero |
 #
 # - `num_params` parameters are spread over `num_tensors` tensors. AdamW keeps two **running averages** for each *parameter* (papers say moments), and a count of steps for each *tensor*, 4 bytes.
-# - `kept_bytes` is everything that the forward pass leaves live. The backward pass frees it.
+# - `kept_bytes` is all that the forward pass leaves live; the backward pass frees it.
 # - `step` counts from 1. Nothing is made before it is first needed.
 # - `is_grad_freed`: whether gradients are freed after the step, as `zero_grad()` does. Otherwise `zero_grad(set_to_none=False)` fills them with zeros.
 #
@@ -242,7 +242,7 @@ for n in (1, 2, 3):
 pd.DataFrame(columns).map("{:,}".format)
 
 # %% [markdown]
-# **Check your guess.** Fake tensors have shapes but no memory. Four training steps of the Llama, on one sequence of 1,024 tokens (about 10 seconds):
+# **Check your guess.** Four training steps of the Llama, on one sequence of 1,024 tokens (about 10 seconds):
 
 
 # %%
@@ -296,7 +296,7 @@ memory_timeline(traces[4096])
 # - **backward**: it begins with the spike, at the loss, while all activations are live. Then activations fall and gradients rise. The thin band on top is the gradient of the output head, which shares its matrix with the embedding (they are **tied**); the embedding adds its part at the very end.
 # - **optimizer's step**: a small spike, then gradients are freed. Step 1 makes Adam's running averages here.
 #
-# Look at step 2, and change the length. Where is the peak at 4,096 tokens, and where at 1,024? What is it made of?
+# Look at step 2, and change the length. Where is the peak at 4,096 tokens, and where at 1,024?
 
 # %% folded=true
 # Explorer: run this cell, then move the controls
@@ -315,7 +315,7 @@ explorer(
 )
 
 # %% [markdown]
-# The peak *moves*. At 4,096 tokens it is the loss; at 1,024 the end of the backward pass, and the optimizer's step is just as high (an extra predicts all three). What helps at one length does nothing at the other.
+# The peak *moves*. At 4,096 tokens it is the loss; at 1,024 the end of the backward pass, and the optimizer's step is just as high. What helps at one length does nothing at the other.
 
 # %% [markdown]
 # ## The optimizer's temporaries
@@ -409,13 +409,13 @@ predict("u04-fused-saves", None, "GiB")
 #
 # | key | what |
 # |---|---|
-# | `"peak_bytes"` | the most bytes that are live at once |
-# | `"peak_us"` | the first moment at which they are live |
-# | `"saved_bytes"` | how much lower the highest point is if the categories in `avoided` are never allocated |
+# | `"peak_bytes"` | the most bytes that are live at any moment |
+# | `"peak_us"` | the first moment at which so many are live |
+# | `"saved_bytes"` | how much lower the timeline's peak is if the categories in `avoided` are never allocated |
 #
-# `changes` is a list of tuples `(time_us, category, num_bytes)` in order of time: from that moment on that many bytes of the category are live, and before its first change none. What changes at the same moment changes at once.
+# `changes` is a list of tuples `(time_us, category, num_bytes)` in order of time. From `time_us` on, the category has `num_bytes` in all, not in addition; before its first change it has none. Changes at one moment take effect together.
 #
-# *By hand:* the next cell's timeline → **90**, **1**, and **5** saved without activations.
+# *By hand:* the next cell's timeline → peak **90** at **1**; without activations 85, so **5** are saved.
 
 
 # %% solution="u04-timeline"
@@ -457,7 +457,7 @@ try_it(read_timeline, small_timeline, ["activations"])
 # </details>
 
 # %% [markdown]
-# **Check your guess.** (*No activations* is more than recomputation, unit 05, can do.)
+# **Check your guess.** (Recomputation, unit 05, keeps some activations.)
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: what three fixes save at the recorded peaks, GiB
@@ -549,7 +549,7 @@ of_loop = [*(f"batch {n}" for n in range(1, 5)), "the evaluation"]
 memory_timeline(trace_loop(leaking_train), names=of_loop)
 
 # %% [markdown]
-# Each training step raises the next one's baseline: two leaks. Then the evaluation climbs and never comes down. (Its graphs count as temporaries, as no backward pass follows.)
+# Each training step raises the next one's baseline: two leaks. Then the evaluation climbs and never comes down.
 #
 # **The usual suspect** is a sum of losses that are not detached; PyTorch's FAQ warns about it. Two loops:
 
@@ -606,7 +606,7 @@ pd.DataFrame(loops, index=["2 batches", "4 batches", "8 batches"]).map("{:,}".fo
 #
 # | key | what | what it may hold |
 # |---|---|---|
-# | `"loss"` | the mean of the held-out batches' losses: a number or one-element tensor | during the evaluation, less than one batch's activations |
+# | `"loss"` | the mean of the held-out batches' losses, each batch counting alike: a number or one-element tensor | during the evaluation, less than one batch's activations |
 # | `"confidence"` | the running average, which starts at 0: a number or one-element tensor | nothing of an earlier batch |
 # | `"states"` | one tensor $(b, h)$ for each training batch, in the model's dtype and without a graph | these numbers and nothing else |
 #
@@ -668,7 +668,7 @@ try_it(held_by, train, 0)  # the evaluation alone
 #
 # - **Record nothing where nothing is trained.** `.item()` frees a graph too, but only after the forward pass has built all of it.
 # - **Detach what you log.** `softmax` saved its probabilities for a backward pass of its own, which never comes, and the average chains the graphs of all steps.
-# - **A view keeps the whole storage alive.** It is freed once its last view is gone. `detach` and slices make another view; `clone` makes a new storage.
+# - **A view keeps the whole storage alive.** `detach` and slices make another view; `clone` makes a new storage.
 
 # %% [markdown]
 # ## Reserved is not allocated
@@ -711,7 +711,7 @@ in_use = {f"{s:,} tokens": where_it_is(each) for s, each in levels.items()}
 (pd.DataFrame(in_use) // 2**20).map("{:,}".format)
 
 # %% [markdown]
-# Holes in segments that are in use, and whole segments that wait for a request. A device needs more than the live peak.
+# Holes in segments that are in use, and whole segments that wait for a request.
 
 # %% [markdown]
 # ## Out of memory
@@ -737,20 +737,21 @@ compare("u04-requested", "bytes a number", measured=oom["requested"] / (4 * 2048
 # So it is fp32: the log-softmax, beside the logits. 0.17 GB are missing.
 
 # %% Which fix serves the request? [markdown] exercise="u04-oom" points=2 minutes=11 difficulty=3 importance=5
-# **Write** `left_free`: bytes still free after the failed request, with each of four fixes; negative if it fails again. A quarter of the points each.
+# **Write** `left_free`: the bytes left free once the request is served, with each of four fixes alone; negative if so many are missing. A quarter of the points each.
 #
 # | key | the fix |
 # |---|---|
 # | `"expandable"` | expandable segments: what is reserved but not allocated serves requests, too (otherwise it does not) |
-# | `"half_batch"` | half the sequences: all but both kinds of weights is halved, and so is the request |
+# | `"half_batch"` | half the sequences: the request, and all of `live` but both kinds of weights, is halved |
 # | `"checkpoint_all"` | all layers are checkpointed; all inputs are equally large |
-# | `"chunked_loss"` | the loss is computed in `"num_chunks"` chunks; fp32 logits and the request shrink to one chunk, bf16 logits stay whole |
+# | `"chunked_loss"` | the loss in `"num_chunks"` chunks: fp32 logits and the request shrink to one chunk, bf16 logits stay whole |
 #
 # - `error`: `"requested"`, `"free"` (on the device), `"reserved"` and `"allocated"`.
-# - `live`, what is allocated: this device's `"weights"`; `"gathered weights"`; `"layer inputs"` of all checkpointed layers; `"layers"`, what the layers without a checkpoint keep; `"bf16 logits"`, `"fp32 logits"`, `"others"`.
-# - `run`: `"num_layers"`, `"num_checkpointed"`, `"num_chunks"`, `"step"`. Error and live were recorded in step 1. If `step` is 2 or later, AdamW's two averages, each as large as `"weights"`, take room from `"free"` as well.
+# - `live`, all that is allocated: this device's `"weights"`; `"gathered weights"`; `"layer inputs"` of all checkpointed layers; `"layers"`, what the layers without a checkpoint keep; `"bf16 logits"`, `"fp32 logits"`, `"others"`.
+# - `run`: `"num_layers"`, `"num_checkpointed"`, `"num_chunks"`, `"step"`. Error and live were recorded in step 1. If `"step"` is 2 or later, AdamW's two averages, each as large as `"weights"`, take room from `"free"` as well.
+# - What a fix no longer allocates serves the request. No division leaves a remainder.
 #
-# *By hand:* the next cell's numbers → **10**, **142**, **40**, **110** in step 1 and **−70**, **62**, **−40**, **30** in step 2.
+# *By hand:* the next cell's numbers, in the order of the table → **10**, **142**, **40**, **110** in step 1 and **−70**, **62**, **−40**, **30** in step 2.
 
 
 # %% solution="u04-oom"
@@ -823,7 +824,7 @@ left_in = {
 # %% [markdown]
 # ### Place the peak
 #
-# Three moments compete: the loss, the end of the backward pass, the optimizer's step. For the second, know that a tied matrix is used twice, so its gradient is the sum of two parts:
+# Three moments compete: the loss, the end of the backward pass, the optimizer's step. A tied matrix is used twice, so its gradient is the sum of two parts:
 #
 # ![The part from the head lives through the backward pass. When the part from the embedding is there, their sum is made beside both.](tied.svg)
 
@@ -1155,12 +1156,12 @@ memory_timeline(device_trace)
 #
 # | key | what |
 # |---|---|
-# | `"peak_bytes"` | the most bytes allocated at once, as requested |
-# | `"peak_event"` | index of the event that first reaches it |
-# | `"holder_bytes"` | of these, the most that one function allocated |
-# | `"trapped_bytes"` | free bytes in segments with a block in use |
+# | `"peak_bytes"` | the most bytes allocated after any event, in requested sizes |
+# | `"peak_event"` | index of the first event after which so many are allocated |
+# | `"holder_bytes"` | after that event, the bytes of the function that holds most; 0 if nobody holds any |
+# | `"trapped_bytes"` | at the end, free bytes of segments with a block in use |
 #
-# `snapshot["device_traces"][0]` lists the events; `alloc` and `free_requested` change what is allocated. It may begin late: blocks from before have no `alloc`, and no holder. `snapshot["segments"]` shows the blocks at the end. A stack (`frames`) begins with the innermost frame; the holder is the first one outside `/torch/`, else nobody.
+# `snapshot["device_traces"][0]` lists the events; only `alloc` and `free_requested` change what is allocated. The recording may begin late: blocks from before it count, but have no `alloc` and no holder. `snapshot["segments"]` shows the blocks after the last event. A stack (`frames`) begins with the innermost frame; the holder is the function of the first frame with a file outside `/torch/`, else nobody.
 #
 # *By hand:* the next cell's snapshot → **1600**, **2**, **1000**, **2,095,616**.
 

@@ -19,7 +19,7 @@
 # %% [markdown] opening=true
 # ![Bars for the layers of Llama-3-8B. Keep everything: 44 GB. Keep layer inputs: 2 GB, and run the forward pass again.](hero.svg)
 #
-# For one long sequence, the layers of Llama-3-8B keep 44 GB of activations. They can make do with 2 if they compute the rest a second time. You will write the function that does this, and measure what it saves and what it costs.
+# For one long sequence, the layers of Llama-3-8B keep 44 GB of activations. They can make do with 2 if they compute the rest a second time. You will write the function that does this, and measure what it saves and costs.
 #
 # Your training plan counts the 44 GB, but not what could be dropped.
 #
@@ -136,7 +136,7 @@ births_and_deaths(plain_trace)
 # %% [markdown]
 # The first activation lives longest: made first, needed last. (The $4u$ on top of $144u$ are a gradient on its way back.) But a layer's input, $1u$, is enough to compute its other $8u$ again.
 #
-# **Activation recomputation** (or *checkpointing*) keeps only the input of a layer, and runs the layer again in the backward pass. It trades compute for memory (B4). Done to every layer, it is called **full** (E16). (A **checkpoint** here is one such call, not a model saved on disk.)
+# **Activation recomputation** (or *checkpointing*) keeps only the input of a layer, and runs the layer again in the backward pass. It trades compute for memory (B4). Done to every layer, it is **full** (E16). (A **checkpoint** here is one such call, not a file.)
 #
 # **Guess first.** Each of the sixteen layers now keeps nothing but its input. What is the new peak in $u$, instead of 148?
 
@@ -198,7 +198,7 @@ print("of the input:", tuple(fresh.grad.shape), "of a weight:", tuple(layer.up.w
 # %% Your own checkpoint [markdown] exercise="u05-checkpoint" points=4 minutes=28 difficulty=5 importance=5
 # **Write** `checkpoint`: it returns `function(*tensors)`, one tensor. Its autograd function keeps only the inputs, and runs `function` again in backward. A class inside `checkpoint` sees `function`. (Not allowed: `torch.utils.checkpoint`, `saved_tensors_hooks`.)
 #
-# Four scenarios, each a quarter of the points; begin with the first. In each, results, gradients, calls and bytes must all be right.
+# Four scenarios, each a quarter of the points; begin with the first. In each, results, gradients, numbers of calls and kept bytes must all be right.
 #
 # | scenario | what counts | useful |
 # |---|---|---|
@@ -384,18 +384,19 @@ live_tensors(
 predict("u05-best-length", None, "layers in a segment")
 
 # %% What segments keep [markdown] exercise="u05-segment-peak" points=2 minutes=12 difficulty=3 importance=4
-# **Write** `segment_bytes`: what `num_layers` layers keep in segments of `layers_per_segment`, of which the last may be shorter. Each key is half of the points.
+# **Write** `segment_bytes`: what `num_layers` layers keep in segments of `layers_per_segment`. The last segment may be shorter; if `layers_per_segment` exceeds `num_layers`, it is the only one. Each key is worth half of the points.
 #
 # | key | bytes |
 # |---|---|
 # | `"after_forward"` | kept when the forward pass is over |
-# | `"peak"` | kept at the peak of the backward pass |
+# | `"peak"` | the most kept at any moment of the backward pass |
 #
-# - The input of a segment counts $u$ bytes (`boundary_bytes`) until that segment runs again.
-# - In the segment that has run again, each layer counts $A$ bytes (`layer_bytes`), including its input.
+# - Segments run again from the last to the first; each is freed before the next one runs.
+# - Before it runs again, a segment counts only its input, $u$ bytes (`boundary_bytes`).
+# - Once run again, each of its layers counts $A$ bytes (`layer_bytes`), input included.
 # - Gradients, the last layer's result, and temporaries do not count.
 #
-# *By hand:* 7 layers in segments of 3, 3 and 1, $u = 12$, $A = 50$ → **36**, **162**.
+# *By hand:* 7 layers in segments of 3, 3 and 1, $u = 12$, $A = 50$ → **36** after forward, **162** at the peak.
 
 
 # %% solution="u05-segment-peak"
@@ -623,7 +624,7 @@ compare(
 )
 
 # %% [markdown]
-# Full recomputation took 39 % and not 33: the backward pass hides communication behind products, so a forward pass is more than a third of a step. Selective recomputation cost almost four times what its FLOPs predict. Which operations of the core have no counted FLOPs, and what keeps the device busy while they run? (05.4 asks you.)
+# Full recomputation took 39 % and not 33: the backward pass hides communication behind products, so a forward pass is more than a third of a step. Selective recomputation cost almost four times what its FLOPs predict. Which operations of the core have no counted FLOPs, and what keeps the device busy while they run? (05.4 asks.)
 
 # %% [markdown]
 # ## Not all activations are equal
@@ -637,7 +638,7 @@ layer_diagram(llama, seq_len=4096, show="flops")
 # %% [markdown]
 # In 16 bits, the result of a matrix product takes 2 bytes a number, and 2 FLOPs for each term of its sum. So a kept byte saves $n$ FLOPs for a sum of $n$ terms: thousands. A norm, a gate or an addition takes as many bytes and costs next to nothing. **Keep what is expensive, free what is cheap** (B4).
 #
-# PyTorch's checkpoint takes a **policy**: a function that says for each operation whether its result is kept or computed again. The course's policy keeps the results of matrix products and of fused attention, and nothing else. (You can write it in the extras.)
+# PyTorch's checkpoint takes a **policy**: a function that says for each operation whether its result is kept or computed again. The course's policy keeps the results of matrix products and of fused attention, and nothing else. (An extra asks for it.)
 #
 # **Guess first.** The layers of Llama-3.2-1B keep 5.63 GiB at 4,096 tokens. How many GiB are left if no product may run twice?
 
@@ -786,7 +787,11 @@ pd.DataFrame(facts, columns=["made by", "shape", "GB"])
 # %% A loss in pieces [markdown] exercise="u05-loss-in-pieces" points=2 minutes=9 difficulty=3 importance=4
 # **Write** `loss_in_pieces`: the mean cross-entropy of all tokens, for logits `hidden @ weight.T` that are never all in memory. `hidden` has the shape (tokens, h), `weight` (v, h), `targets` (tokens,). The first line, which cuts the tokens into pieces, is given; so is `checkpoint(function, *tensors)`.
 #
-# All or nothing: the loss, the gradients of `hidden` and `weight`, nothing kept beside the inputs, and never more at once than the logits of one piece need.
+# All or nothing:
+#
+# - The loss and the gradients of `hidden` and `weight` are right, in the dtype of `hidden`.
+# - Each piece goes through `checkpoint` once, and nothing is kept for backward beside the inputs.
+# - Beside inputs and gradients, no more lives at once than one piece's logits and loss need.
 #
 # *By hand:* pieces of 4, 4 and 3 tokens, with mean losses of 1, 2 and 3 → **1.909**.
 
@@ -910,7 +915,7 @@ pd.DataFrame({name: in_gb(step) for name, step in steps.items()}).T.rename_axis(
 # %% [markdown]
 # ## Extras
 #
-# Bonus points, in any order.
+# Bonus points.
 
 # %% Layers in segments [markdown] exercise="u05-segments" points=2 minutes=9 difficulty=2 importance=5 extra=true
 # **Write** `run_in_segments`: run `layers` one after the other on `x`, each group of `layers_per_segment` through `checkpoint(function, x)`, which is given. All segments are recomputed, including the last one, which may be shorter. All or nothing: results, gradients, the lengths of the segments, two calls of each layer, kept bytes, and the peak of live bytes.
@@ -981,11 +986,11 @@ try_it(in_twos, run_in_segments)
 # |---|---|
 # | `"full"` | the layer, from its input |
 # | `"selective"` | the core of attention: from queries, keys and values to the input of the output projection |
-# | `"full_early"`, `"selective_early"` | the same, stopping at the last tensor that its own gradients need |
+# | `"full_early"`, `"selective_early"` | the same, but only up to the last tensor that the gradients within this part need |
 #
 # Conventions and sizes (`head_dim`, `num_kv_heads`, …) are those of unit 01; a feed-forward block has three matrices if `model.is_gated`, otherwise two.
 #
-# *By hand:* the model `tiny`, one sequence of 2 tokens → **464**, **64**, and with an early stop **416**, **32**.
+# *By hand:* the model `tiny`, one sequence of 2 tokens → full **464**, selective **64**; with an early stop **416** and **32**.
 
 
 # %% solution="u05-recomputed-flops"
@@ -1038,7 +1043,7 @@ pd.DataFrame(rows).T.map("{:,}".format)
 # ### The best length, exactly
 
 # %% The best length of a segment [markdown] exercise="u05-best-segment" points=1 minutes=6 difficulty=2 importance=3 extra=true
-# **Write** `best_layers_per_segment`: the length for which the peak of `segment_bytes` is lowest; on a tie, the smallest. You may call it.
+# **Write** `best_layers_per_segment`: the `layers_per_segment` for which the peak of `segment_bytes`, which you may call, is lowest; on a tie, the smallest.
 #
 # *By hand:* 16 layers that keep nothing but their input, $u = A = 12$ → **3** (as good as 4, 5 and 6).
 
@@ -1198,14 +1203,15 @@ memory_against_flops(
 )
 
 # %% A plan under a cap [markdown] exercise="u05-plan" points=3 minutes=13 difficulty=3 importance=4 extra=true
-# **Write** `choose_options`: choose an option for each of `num_layers` equal layers, so that together they keep at most `cap_bytes` and recompute the fewest FLOPs.
+# **Write** `choose_options`: choose one option for each of `num_layers` equal layers, so that together they keep at most `cap_bytes` and recompute the fewest FLOPs.
 #
 # - `options` is a list of dictionaries with `"name"`, `"kept_bytes"` and `"recomputed_flops"`, both for one layer.
-# - Return a dictionary from names to numbers of layers, or an empty one if no plan fits.
+# - Return a dictionary from names to numbers of layers; an option without layers may be missing or 0. If no plan fits, return an empty dictionary.
+# - If several plans are equally good, any of them is right.
 #
-# All or nothing. Several plans may be equally good. Sixteen layers and six options have 20,349 plans, few enough to try them all; counting orders, 6¹⁶.
+# All or nothing. Sixteen layers and six options have 20,349 plans, few enough to try them all.
 #
-# *By hand:* 4 layers under a cap of 19; options none (10 bytes, 0 FLOPs), selective (6, 1) and full (1, 4) → **three selective, one full**.
+# *By hand:* 4 layers under a cap of 19; options none (10 bytes, 0 FLOPs), selective (6, 1) and full (1, 4) → `{"selective": 3, "full": 1}`: 19 bytes, 7 FLOPs.
 
 
 # %% solution="u05-plan"

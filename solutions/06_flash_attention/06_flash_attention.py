@@ -170,20 +170,20 @@ print("e^s:", scores.exp().tolist(), "  e^(s - c):", (scores - scores.max()).exp
 # So $c$ is the largest score of the row, which may come last. Per row, keep three things as blocks of keys arrive: the largest score so far $c$, the sum $l = \sum e^{s_j - c}$, and the sum $a = \sum e^{s_j - c}\, v_j$. When $c$ grows to $c'$, what must happen to $l$ and $a$?
 
 # %% An online softmax [markdown] exercise="u06-online" points=3 minutes=16 difficulty=3 importance=5
-# **Write** `online_softmax`. `blocks` is an **iterator**: it yields pairs of scores (rows, keys) and values (keys, width), once each. Blocks may have different numbers of keys. Return two tensors:
+# **Write** `online_softmax`. `blocks` is an **iterator** that yields each block once, and at least one: the scores (rows, keys) of all rows for some keys, and the values (keys, width) of these keys, in float64. Blocks may have different numbers of keys. Return two tensors:
 #
 # - the weighted means $o$ of all rows (rows, width),
 # - the **log-sum-exp** of each row (rows,): $\ln \sum_j e^{s_j}$, over all keys.
 #
-# Never hold more than two blocks at once. Three scenarios, worth a third each:
+# Hold at most two blocks: the one in use and the next. Three scenarios, worth a third each:
 #
 # | scenario | scores |
 # |---|---|
 # | `ordinary` | normally distributed |
 # | `extreme` | up to 900 and down to −900, largest first or last, rows of very different magnitude |
-# | `masked` | $-\infty$ for keys that a row may not see. A row may see no key in the first block, or none at all; then its result is zeros and its log-sum-exp $-\infty$. |
+# | `masked` | $-\infty$ for keys that a row may not see: sometimes a whole block, even the first, or all keys. In a row that sees no key at all, $o$ is 0 and the log-sum-exp $-\infty$. |
 #
-# *By hand:* scores $\ln 1, \ln 2$ with values 1, 2, then a block of score $\ln 5$ with value 3 → $o = (1 + 4 + 15)/8 =$ **2.5**, lse $= \ln 8 =$ **2.079**.
+# *By hand:* one row; a block with scores $\ln 1, \ln 2$ and values 1, 2, then one with score $\ln 5$ and value 3 → $o = (1 + 4 + 15)/8 =$ **2.5**, lse $= \ln 8 =$ **2.079**.
 
 
 # %% solution="u06-online"
@@ -392,7 +392,7 @@ explorer(
 # queries = tl.load(q + places, mask=rows[:, None] < num_queries, other=0.0)
 # ```
 #
-# Only the mask knows where an array ends: without one, `tl.store` overwrites whatever lies behind it. Triton's interpreter runs kernels on the CPU, so you can try one here.
+# Only the mask knows where an array ends: without one, `tl.store` overwrites whatever lies behind it. Triton's interpreter runs kernels on the CPU.
 #
 # **Write** your forward pass for one tile of queries (no points, as Triton needs Linux and 1 GB). Arrays are fp32 or fp16, but `lse` is fp32. Useful: `tl.dot`, `tl.trans`, `tl.max(scores, 1)`, `tl.sum`, `tl.where`, `tl.full((block_q,), value, tl.float32)`. `tl.dot` takes factors of one format and sums in fp32. (In bf16 the interpreter gives wrong numbers and no error.)
 
@@ -455,9 +455,9 @@ display(pd.DataFrame(moved, names).rename_axis("tile").map("{:,}".format))
 compare("u06-wider", "times", measured=moved[2]["flash"] / moved[0]["flash"])
 
 # %% [markdown]
-# With queries outside width changes nothing: each tile of queries reads every key once. Taller tiles move less, until they no longer fit. With keys outside it is the other way round, and each tile of keys loads and stores all results besides. So queries outside moves less if $b_q$ is more than about $\frac{2}{3} b_k$, and its tiles of queries run in parallel without sharing results.
+# With queries outside width changes nothing: each tile of queries reads every key once. Taller tiles move less, until they no longer fit. With keys outside it is the other way round, and each tile of keys loads and stores all results besides. So the order with queries outside moves less if $b_q$ is more than about $\frac{2}{3} b_k$, and its tiles of queries run in parallel without sharing results.
 #
-# Now longer sequences:
+# Longer sequences:
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: one head in 16 bits, tiles of 128 queries, d = 64
@@ -476,12 +476,12 @@ for n in (1024, 4096, 16384):
 pd.DataFrame(rows).T.rename_axis("tokens").round(1)
 
 # %% [markdown]
-# **Both are quadratic.** Sixteen times the tokens, 230 to 250 times the traffic: every tile of queries reads all keys. The gain is a constant near $1 + 2 b_q / d$ (an extra), here 5, and the intensity rises from 26 to 127 FLOP/B. (The first section counted every array once, however often keys are read: hence 510 FLOP/B.)
+# **Both are quadratic.** Sixteen times the tokens, 230 to 250 times the traffic: every tile of queries reads all keys. The gain is a constant near $1 + 2 b_q / d$, here 5, and the intensity rises from 26 to 127 FLOP/B. (The first section counted every array once: hence 510 FLOP/B.)
 
 # %% [markdown]
 # ## The cache between
 #
-# 127 FLOP/B, about $b_q$ whatever $d$: with the 3.35 TB/s of an H100, attention in tiles of 128 queries would reach 127 · 3.35 = 426 TFLOP/s, 43% of the peak.
+# 127 FLOP/B, about $b_q$ whatever $d$: with the 3.35 TB/s of an H100, attention in tiles of 128 queries would reach 426 TFLOP/s, 43% of the peak.
 #
 # **Guess first.** What did FlashAttention-3 reach there, with 16,384 tokens, 32 heads and $d = 128$?
 
@@ -502,16 +502,16 @@ compare("u06-real-rate", "TFLOP/s", measured=best / 1e12)
 # Above the bound: not every load reads device memory. Before it lies an **L2 cache**, 50 MB on an H100 (in two partitions, taken as one here), that all multiprocessors share. Tiles go out head by head, one to each multiprocessor. Those of a head run side by side and read the same keys and values: from device memory once, if the cache holds them.
 
 # %% Attention with a cache [markdown] exercise="u06-l2" points=2 minutes=10 difficulty=3 importance=4
-# **Write** `attention_bounds`: bytes to and from device memory, of all heads, and the most FLOP/s. A quarter of the points each.
+# **Write** `attention_bounds`: bytes to and from device memory, of all heads, and the most FLOP/s, to nine significant digits. A quarter of the points each.
 #
 # | key | what |
 # |---|---|
 # | `"dram_bytes"` | without a cache: every query head moves queries and result once, and keys and values once for each tile of queries |
-# | `"l2_bytes"` | with a cache: keys and values once for each key-value head, if those of all heads in flight fit into it; otherwise as without |
+# | `"l2_bytes"` | with a cache: keys and values move once for each key-value head, if those of all heads in flight fit into the cache; otherwise as without |
 # | `"dram_rate"`, `"l2_rate"` | FLOPs over time with either; the slower of arithmetic and traffic sets the time |
 #
 # - `shape`: `"batch"` sequences of `"seq"` tokens, each with `"heads"` query heads of `"head_dim"` numbers; heads / kv_heads consecutive ones share one key-value head. 2 bytes a number, no mask (4 FLOPs per pair and number of a head), no log-sum-exp.
-# - `gpu`: `"peak"` in FLOP/s, `"bandwidth"` in B/s, `"l2_bytes"`, and `"processors"`: that many tiles are in flight. Take the first ones: all tiles of query head 0, then of head 1, and so on, then the next sequence. A head with one tile in flight counts.
+# - `gpu`: `"peak"` in FLOP/s, `"bandwidth"` in B/s, `"l2_bytes"`, the cache's size, and `"processors"`: that many tiles are in flight. Take the first ones: all tiles of query head 0, then of head 1, and so on, then the next sequence. A head with one tile in flight counts.
 #
 # *By hand:* the next cell's case: 2 tiles a head, so 3 processors work on 2 query heads, of 1 key-value head: 64 bytes fit → **768** and **384** bytes, **5.33** and **10** FLOP/s.
 
@@ -580,7 +580,7 @@ cases = {(name[:4], seq): (name, seq) for name in gpus for seq in (512, 2048, 81
 pd.DataFrame({key: beside_recorded(*case) for key, case in cases.items()}).T.round(2)
 
 # %% [markdown]
-# With the cache, attention is compute-bound at almost every length. (The A100 stays below both bounds, so it can't tell which applies.) The rest has other causes: exponentials, maxima and sums are no products, and a short sequence streams few keys past a tile of queries, so much of its time is beginning and ending.
+# With the cache, attention is compute-bound at almost every length. What is still missing has other causes: exponentials, maxima and sums are no products, and a short sequence streams few keys past a tile of queries, so much of its time is beginning and ending.
 
 # %% [markdown]
 # ## Tiles above the diagonal
@@ -609,10 +609,10 @@ predict("u06-backward-flops", None, "times forward")
 # %% Flash attention, backward [markdown] exercise="u06-backward" points=4 minutes=25 difficulty=5 importance=5
 # **Write** `flash_attention`: causal attention as an autograd function (pattern: unit 05). `q`, `k`, `v` have the shape (…, s, d). The forward pass is given: `forward(q, k, v, block)` returns the result and the log-sum-exp (…, s), tile by tile. Yours are what to keep, and the backward pass:
 #
-# - Gradients of `q`, `k`, `v` in float64, for any upstream gradient.
-# - Kept for backward, to the byte: `q`, `k`, `v`, the result and the log-sum-exp, saved where autograd sees them, without copies. Keep nothing else.
-# - Scores only in tiles of `block` × `block` per head, the last one smaller: no tensor of $s \times s$ floating-point numbers or more.
-# - Only the FLOPs of tiles on and below the diagonal. Forward runs once.
+# - Gradients of `q`, `k`, `v` in float64, for any upstream gradient. Do not change the inputs.
+# - Kept for backward, to the byte: `q`, `k`, `v`, the result and the log-sum-exp themselves, by `ctx.save_for_backward`. Nothing else stays alive.
+# - Scores exist only in tiles of `block` × `block` per head, the last ones smaller: no tensor has $s \times s$ floating-point numbers or more.
+# - Backward visits only tiles on and below the diagonal, makes each product of the formulas above once per tile, and does not call `forward`.
 #
 # All or nothing. Useful: `q[..., i : i + block, :]` are rows of all heads; only tiles with $i = j$ need a mask.
 #
@@ -694,7 +694,7 @@ try_it(four_tokens, flash_attention)
 # </details>
 
 # %% [markdown]
-# **Check your guess**, and compare with PyTorch's kernel, in float64: what is kept beyond `q`, `k` and `v`, in units of $u$, the bytes of `q`:
+# **Check your guess**, and compare with PyTorch's kernel: what is kept beyond `q`, `k` and `v`, in units of $u$, the bytes of `q`:
 
 # %% folded=true tags=["nbval-check-output"]
 # Measured: three attentions, 2 heads of 512 tokens
@@ -730,9 +730,9 @@ compare(
 )
 
 # %% [markdown]
-# Byte for byte what the fused kernel keeps. Backward takes $2.5\times$ the FLOPs of forward instead of 2: of five products per tile, one recomputes the scores. That is recomputation (unit 05), of the largest tensor. (The fused kernel is counted by shapes, with the full square.)
+# The fused kernel keeps the same bytes. Backward takes $2.5\times$ the FLOPs of forward instead of 2: of five products per tile, one recomputes the scores. That is recomputation (unit 05), of the largest tensor. (The fused kernel is counted by shapes, with the full square.)
 #
-# What is kept now grows like $s$ (B5). Here is one layer of Llama-3-8B with its scores in memory. **Click every tensor that autograd keeps**, then ask the instrument. Which of them does a fused kernel not keep?
+# What is kept now grows like $s$ (B5). Here is one layer of Llama-3-8B with scores in memory. **Click every tensor that autograd keeps**, then ask the instrument. Which of them does a fused kernel not keep?
 
 # %% folded=true
 # Diagram: mark what autograd keeps
@@ -741,7 +741,7 @@ layer_explorer(preset("Llama-3-8B"), seq_len=8192, kernels=Kernels(is_attention_
 # %% [markdown]
 # <details><summary>Check your marks</summary>
 #
-# Fused, the weights $P$ go: 4,096 of 5,504 MiB. Keys and values are no longer copied for all 32 query heads: 16 MiB each for 8 heads, where 64 were. One log-sum-exp per head and token comes, 1 MiB. The layer keeps 1,313 MiB.
+# A fused kernel does not keep the weights $P$, 4,096 of 5,504 MiB. Keys and values are not copied for all 32 query heads: 16 MiB each instead of 64. One log-sum-exp per head and token is added, 1 MiB. The layer keeps 1,313 MiB.
 # </details>
 #
 # All 32 layers, one sequence:
@@ -766,11 +766,9 @@ pd.DataFrame(rows, [f"{n:,}" for n in lengths]).rename_axis("tokens").round(1)
 # %% [markdown]
 # ## Extras
 #
-# Bonus points.
-#
 # <details><summary>From the slides: memory that stays quadratic</summary>
 #
-# Lecture S writes activations as O(bs · L²) after it has introduced flash attention; with it they are linear. Lecture B's O(BSD) leaves out the log-sum-exp, one fp32 number per head and token. Lecture E's 40 GB and 1.5 TB/s are the A100 of 2020; the one of 80 GB has 2.0 TB/s.
+# Lecture S writes activations as O(bs · L²) after it has introduced flash attention; with it they are linear. Lecture B's O(BSD) leaves out the log-sum-exp, one fp32 number per head and token.
 # </details>
 #
 # ### Traffic as a formula
@@ -840,7 +838,7 @@ pd.DataFrame(paper).T.round(1)
 # %% Why is it faster? [markdown] exercise="u06-why-faster" points=2 minutes=7 difficulty=3 importance=3 extra=true
 # **Write** three or four sentences:
 #
-# - Flash attention takes more FLOPs than attention with its scores in memory, and less time. Why? Use both intensities at 16,384 tokens (*What moves*) and the ridge of an A100 with 80 GB, 153 FLOP/B. (The L2 cache left out.)
+# - Flash attention takes more FLOPs than attention with its scores in memory, and less time. Why? Use both intensities at 16,384 tokens (*What moves*) and the ridge of an A100 with 80 GB, 153 FLOP/B. (Leave out the L2 cache.)
 # - The paper: how many of each program's milliseconds are traffic, at full bandwidth? What does that say about why time fell less than traffic?
 
 # %% [markdown] text_answer="u06-why-faster"
@@ -945,7 +943,7 @@ for name, result in {
 # %% [markdown]
 # ### The best tile
 #
-# **Look for** the shape at which both orders of the loops tie.
+# **Look for** the shape at which both loop orders tie.
 
 # %% folded=true
 # Explorer: run this cell, then move the controls
@@ -972,7 +970,7 @@ for n in (512, 4096, 32768):
 pd.DataFrame(rows, index=["visited", "share"]).T.round(3).astype({"visited": int})
 
 # %% [markdown]
-# With a cache there are more keys than queries, and tiles need not be square. Which tiles survive the causal mask?
+# With a cache there are more keys than queries, and tiles need not be square. Which tiles survive the mask?
 
 # %% Tiles that are visited [markdown] exercise="u06-causal-tiles" points=2 minutes=8 difficulty=2 importance=4 extra=true
 # **Write** `visited_tiles`: how many tiles of `block_q` × `block_k` hold at least one pair of a query and a key it may see. There are at least as many keys as queries, and the **last query sees all keys**, the one before it all but the last, and so on.

@@ -406,7 +406,7 @@ predict("u07-thousand-steps", None, "in bf16")
 # 3. round the master into the weight, in place;
 # 4. free the gradient: set `weight.grad` to None.
 #
-# Do not hold all gradients in fp32 at once. A weight whose `.grad` is None stays as it is, as does its master.
+# Do not hold all gradients in fp32 at once. A weight whose `.grad` is None stays as it is, and so does its master. Weights still require a gradient afterwards. Three scenarios, a third of the points each: few weights, many, one without a gradient.
 #
 # *By hand:* a weight and a master of 1, a gradient of 1 in each of four steps, learning rate 0.01 → master **0.96**, weight **0.9609375**.
 
@@ -531,13 +531,13 @@ gradient_exponents({"logits": logits.grad, "weights": of_weights})
 # %% A loss scaler [markdown] exercise="u07-scaler" points=4 minutes=19 difficulty=4 importance=4
 # **Write** three methods of `LossScaler`, called in this order in every training step:
 #
-# 1. `scaled(loss)` returns the loss times the scale, a new tensor. (Then comes `.backward()`.)
-# 2. `step(optimizer)` divides all gradients of its weights by the scale, in `.grad` (which may be None, for some weights or for all). If any number in them is an inf or a NaN, it **skips** the optimizer's step; otherwise it takes it. Return whether it stepped.
-# 3. `update()` multiplies the scale by `backoff_factor` after a skipped step, and by `growth_factor` after `growth_interval` good steps **in a row**; then counting starts again.
+# 1. `scaled(loss)` returns the loss times the scale, a new tensor; `loss` itself stays as it is. (The training loop then calls `.backward()` on the result.)
+# 2. `step(optimizer)` divides the gradients of the optimizer's weights by the scale, in `.grad`, in every step, and leaves them there. If any number in any of them is an inf or a NaN, the optimizer's step is **skipped**; otherwise, call `optimizer.step()`. Return `True` if it was called, `False` if skipped. A `.grad` that is None counts as fine, even if all are.
+# 3. `update()` multiplies the scale by `backoff_factor` after a skipped step, and by `growth_factor` after `growth_interval` good steps **in a row**. After either, counting starts again from 0.
 #
-# Weights: `group["params"]` of each `group` in `optimizer.param_groups`.
+# The weights are in `group["params"]` of each `group` in `optimizer.param_groups`. Four scenarios, a quarter of the points each: growth, overflow, one after the other, and a weight without a gradient.
 #
-# *By hand:* scale 1,024, factors 2 and 0.5, interval 2, five good steps → **1024, 2048, 2048, 4096, 4096**.
+# *By hand:* scale 1,024, factors 2 and 0.5, interval 2; the scale after each of five good steps → **1024, 2048, 2048, 4096, 4096**.
 
 
 # %% solution="u07-scaler"
@@ -790,7 +790,7 @@ pd.DataFrame(rates).T
 # bf16 adds 0.01 up to 4. And other terms, in other formats?
 
 # %% Where a sum stops [markdown] exercise="u07-stops" points=2 minutes=14 difficulty=3 importance=5 extra=true
-# **Write** `stops_at`: the value at which a running sum of equal terms stops growing, a `float`. `term` is a positive number of the format itself; the sum starts at 0 and stays within the format's range. Do not add term by term: 52 mantissa bits would take $10^{16}$ terms.
+# **Write** `stops_at`: the value at which a running sum of equal terms stops growing, a `float`. After each addition the sum is rounded to `num_mantissa_bits` bits of mantissa. `term` is a positive number of the format itself; the sum starts at 0 and stays within the format's range. Do not add term by term: 52 mantissa bits would take $10^{16}$ terms.
 #
 # How small must a term be, compared with the spacing at the sum, to be rounded away? And a tie?
 #
@@ -930,7 +930,7 @@ print("500 and a million become", torch.tensor([500.0, 1e6]).to(torch.float8_e4m
 # Lecture B's table (B7) also has int8, at twice the rate of bf16. int8 holds integers from −128 to 127, and a whole row shares one **scale**: $x \approx \text{scale} \cdot \text{integer}$.
 
 # %% Quantize to int8 [markdown] exercise="u07-int8" points=1.5 minutes=9 difficulty=2 importance=2 extra=true
-# **Write** `quantised`, for a matrix `x` in fp32: a pair of tensors. The first holds the integers, in the shape of `x` and of type `torch.int8`; the second one fp32 scale per row, in the shape (rows, 1). The largest absolute value in a row becomes 127 or −127; everything else is rounded to the nearest integer, a tie to the even one. A row of zeros has the scale 1; `x` itself stays as it is.
+# **Write** `quantised`, for a matrix `x` in fp32: a pair of tensors. The first holds the integers, in the shape of `x` and of type `torch.int8`; the second one fp32 scale per row, in the shape (rows, 1). A row's largest absolute value becomes 127 or −127; its other numbers, divided by the same scale, are rounded to the nearest integer, a tie to the even one. A row of zeros has the scale 1; `x` itself stays as it is.
 #
 # *By hand:* the row [254, −3] → the integers **127** and **−2**, the scale **2**.
 
@@ -1047,13 +1047,13 @@ print("mean", round(sums_by_chance.double().mean().item(), 3))
 # A cast makes a copy. Autocast keeps the copy of a *weight* until its region ends.
 
 # %% What autocast keeps [markdown] exercise="u07-autocast-bytes" points=1.5 minutes=18 difficulty=3 importance=2 extra=true
-# **Write** `kept_bytes`: what autograd saves for linear ($h$ to $f$), GELU, linear ($f$ to $h$), called `num_calls` times in a row, each time on its previous output, in **one** bf16 region: a dictionary with `"weights"` (copies of weights) and `"activations"`, two `int`s in bytes.
+# **Write** `kept_bytes`: what autograd saves for linear ($h$ to $f$), GELU, linear ($f$ to $h$), called `num_calls` times in a row, each time on its previous output, in **one** bf16 region: a dictionary with `"weights"` (copies of weights) and `"activations"` (all else), two `int`s in bytes, each worth half of the points.
 #
-# - Parameters, biases and the first input are in fp32; autograd keeps what the products read.
+# - All parameters are trained. They and the first input are in fp32; autograd keeps what the products read.
 # - A linear layer keeps its weight for the gradient of its **input**, and its input for that of its weight. GELU keeps its input.
 # - The first input requires a gradient only if `wants_input_grad`.
 #
-# *By hand:* 3 tokens, $h = 4$, $f = 8$, one call, no gradient for the input → **64** and **120**.
+# *By hand:* 3 tokens, $h = 4$, $f = 8$, one call, no gradient for the input → weights **64**, activations **120**.
 
 
 # %% solution="u07-autocast-bytes"
