@@ -815,7 +815,7 @@ def backward_order(num_stages: int, num_micro_batches: int, num_chunks: int):
 forward_order(2, 2, 2), backward_order(2, 2, 2)
 
 # %% Interleaved 1F1B [markdown] exercise="u12-interleaved" points=3 minutes=22 difficulty=4 importance=4 extra=true
-# **Write** `interleaved`: 1F1B in these two orders. Every stage begins with some F, then runs F and B in turn, then the B that are left. Find out with how many F each stage begins. `num_micro_batches` is a multiple of `num_stages`. All or nothing; three things must hold:
+# **Write** `interleaved`: 1F1B in these two orders. Every stage begins with some F, then runs F and B in turn, then the B that are left. Find out how many F each stage runs ahead. `num_micro_batches` is a multiple of `num_stages`. All or nothing; three things must hold:
 #
 # - The step takes the fewest seconds possible: $v\,m + p - 1$ times those of F and B of one chunk, if messages take no time.
 # - With messages that each take a tenth of an F, the step is longer by at most $2\,(p\,v - 1)$ messages: one way down through all parts of the model, and one way up.
