@@ -1391,7 +1391,7 @@ Excerpts(DDP_SOURCE)
 # **Write** `ddp_buckets`: two lists with the bytes of DDP's buckets, in the first step and in later ones, in the order of sending. All or nothing.
 #
 # - `parameter_bytes` are in the order of definition. `arrival` lists their places in the order in which gradients arrive.
-# - The excerpts say which buckets the first step has, and when they are rebuilt. `finds_unused` is `find_unused_parameters`: buckets are then filled in the order of definition, and their *list* is reversed.
+# - The excerpts say when there is only one bucket, and when buckets are rebuilt. `finds_unused` is `find_unused_parameters`: buckets are then filled in the order of definition, and their *list* is reversed.
 # - The limit is `first_limit_bytes` for the first bucket that is filled, `limit_bytes` for others. A bucket ends with the gradient that brings it to *at least* its limit, the last with what is left.
 #
 # *By hand:* parameters of 48, 96 and 64 bytes that arrive in reverse, limits 40 and 100 → **208**, later **64** and **144**.

@@ -345,7 +345,7 @@ bandwidth_over_nodes()
 # %% [markdown]
 # Is it latency? A ring of 512 ranks passes on 1,022 messages one after another. With the toy's 10 µs for *every* message it reaches 44 GB/s on 64 nodes, near the median of 33. But seven of eight hops lie inside a node, where we just saw 1.1 µs: then it reaches 144. So latency is a candidate for a part of the fall, no more. If NCCL took a tree, a ring's count is the wrong one anyway.
 #
-# **Measured** is the fall from 362 GB/s on two nodes to 33 on 64, and a wide band: on eight nodes 5 % of the values lie below 42, and 5 % above 193. **Not known** are the algorithm, the latency between these nodes, and who else used the network. A median is no promise. (The record does not even say *bus* bandwidth: read as message over time, its 436 in one node would be 763 of bus bandwidth, more than NVLink's 450.)
+# **Measured** is the fall from 362 GB/s on two nodes to 33 on 64, and a wide band: on eight nodes 5 % of the values lie below 42, and 5 % above 193. **Not known** are the algorithm, the latency between these nodes, and who else used the network. (The record does not even say *bus* bandwidth: read as message over time, its 436 in one node would be 763 of bus bandwidth, more than NVLink's 450.)
 #
 # Two nodes still reach 362 GB/s for 256 MB (by chance the number of 67 MB in one node). Even with 10 µs on each hop, *eight* adapters take 2.5 ms for our four all-reduces instead of 11.3: sixteen devices are as quick as eight, for twice the price.
 
@@ -807,7 +807,7 @@ explorer(
 # | `"norm1"`, `"norm2"`; biases added after a scatter: `"o_bias"`, `"down_bias"` | all of it, as every rank | this rank's tokens |
 # | all others: `"q"`, `"up"`, `"up_bias"`, … | its own part | all tokens |
 #
-# - Sum each `grad` that has to be summed over the ranks, in place, with one call. Send nothing else, and leave the other gradients unchanged.
+# - Sum each `grad` that has to be summed over the ranks, in place, each with one call. Send nothing else, and leave the other gradients unchanged.
 # - A layer may have no biases. Where a `grad` is None, it is None on all ranks, and stays so.
 #
 # All or nothing.
