@@ -125,7 +125,7 @@ VirtualCluster(2).run(add_up).results
 # %% [markdown]
 # An **all-reduce** sums a tensor over all ranks, in place on each. It is a **collective**: all ranks call it together.
 #
-# The `VirtualCluster` runs ranks in this process, on a virtual clock: 400 TFLOP/s for a device (40 % of an H100's peak), 200 GB/s and 10 µs of latency for a link. Here rank 1 has twice the work:
+# The `VirtualCluster` runs ranks in this process, on a virtual clock: 400 TFLOP/s for a device (40 % of an H100's peak), 200 GB/s and 10 µs of latency for a link (a toy: one adapter). Here rank 1 has twice the work:
 
 
 # %%
@@ -297,7 +297,7 @@ def gradients_or_zeros(model: nn.Module) -> list[Tensor]:
 
 
 # %% Gradient by gradient [markdown] exercise="u09-each" points=2 minutes=6 difficulty=2 importance=4
-# **Write** `backward_each`: run backward from this rank's `loss`, then sum the gradients over all ranks, with one all-reduce for each parameter that requires a gradient (one for a parameter that two layers share). Four situations earn equal shares: all used, unused on a rank, frozen, gradients from before.
+# **Write** `backward_each`: run backward from this rank's `loss`, then sum the gradients over all ranks, with one all-reduce for each parameter that requires a gradient (only one where layers share it). Four situations earn equal shares: all used, unused on a rank, frozen, gradients from before.
 #
 # - Losses are shares already: divide nothing.
 # - A frozen parameter's `grad` from earlier stays as it is.
@@ -1488,7 +1488,7 @@ trace_lanes(
 # **Write** `read_step`, from the events of one rank, in any order. A third of the points each:
 #
 # - `first_bytes` of the bucket that is sent first,
-# - `tail_ns` from the end of backward's last operator to the end of the last all-reduce,
+# - `tail_ns` from the end of backward to the end of the last all-reduce,
 # - `exposed_ns` in which at least one all-reduce runs and no operator does.
 #
 # `gloo:all_reduce` sends a bucket; `c10d::allreduce_` only hands it over. All but `gloo:all_reduce` are operators; names of backward's begin with `autograd::`.
