@@ -168,17 +168,17 @@ compare("u08-running-mean", "%", measured=errors[1]["error, %"])
 # ## Accumulate exactly
 
 # %% Accumulate [markdown] exercise="u08-accumulate" points=3.5 minutes=22 difficulty=3 importance=5
-# **Write** `accumulate`: add the gradient of the **mean loss over all targets of the batch** to `grad`, in micro-batches, and return that mean, a `float`. `token_loss` is allowed.
+# **Write** `accumulate`: add the gradient of the **mean loss over all targets of the batch** to `grad`, in micro-batches, and return that mean, a `float`. You may call `token_loss`.
 #
-# - `model(ids)` gives logits $(b, s, v)$, one score per vocabulary entry. Each micro-batch of `micro_batch_size` sequences goes through the model once; the last may be smaller.
-# - Add to *existing gradients*.
-# - Lengths may be *equal* or *ragged*, or leave a *remainder*.
-# - An *empty micro-batch*, without targets, changes nothing; you may skip it. (Its mean is 0/0, nan.) A batch with *no targets* gives 0.0 and leaves `grad` as it is.
-# - *Memory*: at most one micro-batch is in memory, and gradients are in `grad` only. Let `backward` add them: `torch.autograd.grad` would make a second set.
+# - `model(ids)` gives logits $(b, s, v)$, one score per vocabulary entry. Each micro-batch of `micro_batch_size` sequences goes through it once; the last may be smaller (*remainder*).
+# - Sequences have *equal* or *ragged* numbers of targets; padding (−100) is none.
+# - An *empty micro-batch*, without targets, changes nothing; you may skip it. (Its mean is 0/0, nan.) A batch with *no targets* gives 0.0, and every `grad` stays as it is: None stays None.
+# - Add to *existing gradients*. Leave `ids` and `targets` unchanged.
+# - *Memory*: hold one micro-batch's activations at a time, and gradients in `grad` only. Let `backward` add them: `torch.autograd.grad` would make a second set.
 #
 # The seven situations in italics earn equal shares.
 #
-# *By hand:* 3, 1 and 2 targets in micro-batches of two → each target has weight **0.1667**, padding **0**.
+# *By hand:* 3, 1 and 2 targets in micro-batches of two → each target's loss has weight **0.1667** in the mean, padding **0**.
 
 
 # %% solution="u08-accumulate"
@@ -255,7 +255,7 @@ def memory_of(micro_batch_size):
 memory_timelines({f"micro-batch of {b}": memory_of(b) for b in (8, 2, 1)})
 
 # %% [markdown]
-# The same step in one, four and eight passes. Gradients come with the first backward pass and stay. Activations rise and fall with each micro-batch.
+# Gradients come with the first backward pass and stay. Activations rise and fall with each micro-batch.
 #
 # **Guess first.** Llama-3.2-1B in bf16, four sequences of 1,024 tokens. All at once, the peak is 8.6 GiB, not counting the weights, and at that moment there is no gradient yet. All gradients together take 2.3 GiB. What is the peak with one sequence at a time?
 
@@ -313,7 +313,7 @@ peaks.assign(together=peaks.sum(axis=1)).round(2)
 compare("u08-accumulated", "GiB", measured=round(peaks.loc["one at a time"].sum(), 2))
 
 # %% [markdown]
-# The two peaks come at different moments. All at once, it comes before there is any gradient, so all 8.6 GiB belong to the batch. One at a time, it comes in the second pass, when the gradients of the first are already there: 8.6/4 + 2.3 = 4.45 GiB. The tempting (8.6 − 2.3)/4 + 2.3 is too low. Accumulation never frees the gradients.
+# All at once, the peak comes before there is any gradient, so all 8.6 GiB belong to the batch. One at a time, it comes in the second pass, when the gradients of the first are already there: 8.6/4 + 2.3 = 4.45 GiB. The tempting (8.6 − 2.3)/4 + 2.3 is too low. Accumulation never frees the gradients.
 #
 # One backward pass at the end saves almost nothing: all four graphs wait for it. A list of gradients takes more memory than the large batch.
 
@@ -375,7 +375,7 @@ compare(
 #
 # <details><summary>From the slides: "spent more compute"</summary>
 #
-# Lecture S says of accumulation that it "spent more compute" (S15). It spends more *time*. The FLOPs are those of the large batch.
+# Lecture S says so of accumulation (S15). It spends more *time*. The FLOPs are those of the large batch.
 # </details>
 
 # %% [markdown]
@@ -384,13 +384,13 @@ compare(
 # A batch size in sequences says nothing without their length, so reports give it in **tokens**: $B$ sequences of $s$ tokens are $B \cdot s$ (E9, B10). If $d$ devices each accumulate $m$ micro-batches of $b$ sequences each, $B = b\,m\,d$.
 
 # %% Configure a run [markdown] exercise="u08-configure" points=1.5 minutes=9 difficulty=2 importance=5
-# **Write** `configuration`: a dictionary of three `int`s, each a third of the points.
+# **Write** `configuration`: a dictionary of three exact `int`s, each a third of the points.
 #
 # | key | what |
 # |---|---|
 # | `"micro_batch_size"` | $b$, the same in all passes: as large as possible, at most `max_micro_batch` |
 # | `"num_micro_batches"` | $m$, on each device |
-# | `"tokens_per_step"` | as many as possible, at most `global_batch_tokens` |
+# | `"tokens_per_step"` | of all devices: as many as possible, at most `global_batch_tokens` |
 #
 # Every device gets the same number of sequences, at least one. The tokens come first: among all $b$ and $m$ that give the most tokens, take the largest $b$.
 #
@@ -465,7 +465,7 @@ pd.DataFrame(configurations).T.rename_axis("tokens").map("{:,}".format)
 # The picture shows the problem that we train below: a network of 837 parameters classifies 4,096 points into five classes. At the start its noise scale is 61 examples.
 
 # %% The noise scale [markdown] exercise="u08-noise-scale" points=2 minutes=9 difficulty=2 importance=5
-# **Write** `noise_scale`: $\mathrm{tr}(\Sigma)/|G|^2$ of a float64 matrix with one row per example and one column per parameter, a `float`. The rows are *all* the data, not a sample: divide by their number. Where $G$ is zero, return `math.inf`. Tolerance: 10⁻⁹, even where the rows are nearly equal.
+# **Write** `noise_scale`: $\mathrm{tr}(\Sigma)/|G|^2$ of a float64 matrix with one row per example and one column per parameter, a `float`. The rows are *all* the data, not a sample: divide by their number. Where $G$ is zero, return `math.inf`. Relative tolerance: 10⁻⁹, even where rows are nearly equal.
 #
 # *By hand:* the gradients of two examples are (4, 1) and (0, −3) → **1.6**.
 
@@ -711,8 +711,8 @@ explorer(
 # %% Which batch? [markdown] exercise="u08-choose" points=2 minutes=9 difficulty=3 importance=5
 # **Write** three or four sentences:
 #
-# - Which batch in the table do you choose for this run, and why? What would 60 million tokens per step do here?
-# - In the small problem the noise scale at the start missed the critical batch size by a factor of ten. When in the 1B run would you measure it, and why?
+# - Which batch in the table do you choose, and why? What would 60 million tokens per step do here?
+# - In the small problem the noise scale at the start missed the critical batch size by a factor of ten. When in the 1B run would you measure the noise scale, and why?
 
 # %% [markdown] text_answer="u08-choose"
 # <!-- BEGIN SOLUTION -->
@@ -726,15 +726,15 @@ explorer(
 # %% [markdown]
 # ## Extras
 #
-# Bonus points, in any order. The recap comes last.
+# Bonus points, in any order.
 
 # %% [markdown]
 # ### A point on the hyperbola
 
 # %% Steps against examples [markdown] exercise="u08-tradeoff" points=1 minutes=7 difficulty=2 importance=5 extra=true
-# **Write** `steps_and_examples`: where a batch size lies on the hyperbola, a dictionary of two `float`s, `"steps"` and `"examples"`. Each is half of the points. Tolerance: 10⁻⁹.
+# **Write** `steps_and_examples`: where a batch size lies on the hyperbola, a dictionary of two `float`s, `"steps"` ($S$) and `"examples"` ($E$), not rounded. Each is half of the points. Relative tolerance: 10⁻⁹.
 #
-# *By hand:* at least 100 steps, critical batch size 30, batches of 10 → **400** and **4,000**.
+# *By hand:* $S_{min}$ = 100, $B_c$ = 30, $B$ = 10 → **400** and **4,000**.
 
 
 # %% solution="u08-tradeoff"
@@ -801,9 +801,11 @@ pd.DataFrame({"recorded": recorded_rates, "here": best_rates}).rename_axis("batc
 # ### What a mean of means does to a token
 
 # %% The weight of a token [markdown] exercise="u08-mean-of-means" points=1.5 minutes=12 difficulty=2 importance=3 extra=true
-# **Write** `token_weights`: the weight of **one token** of each sequence in `running_mean`, a list of one `float` per sequence. All or nothing.
+# **Write** `token_weights`: the weight that `running_mean` gives **any one token** of each sequence, a list of one `float` per sequence, in order. All or nothing.
 #
-# The rule takes `micro_batch_size` sequences at a time, in order; the last micro-batch may be smaller. Here every token is a target. Its weight is the derivative of the final sum with respect to that token's loss; the check gets it from autograd.
+# - The weight is the derivative of the loss whose gradient the rule accumulates with respect to this one token's loss.
+# - Micro-batches hold `micro_batch_size` sequences, in order; the last may be smaller.
+# - Every token is a target.
 #
 # *By hand:* lengths 3, 1, 2 in micro-batches of two → **0.125**, **0.125**, **0.25**.
 
@@ -855,12 +857,13 @@ pd.DataFrame(by_micro_batch).T.rename_axis("micro-batch")
 # A **scheduler** sets the learning rate by counting steps. **Clipping** rescales a gradient whose norm exceeds a limit. Both work on *steps*, and a step now has several micro-batches.
 
 # %% A training loop [markdown] exercise="u08-train" points=3 minutes=22 difficulty=3 importance=5 extra=true
-# **Write** `train`. The list of micro-batches is cut into **groups** of `micro_batches_per_step`; the *last group* may have fewer. A group is one batch and makes one step. Return a list of the groups' mean losses.
+# **Write** `train`. Cut `micro_batches`, pairs of ids and targets, into **groups** of `micro_batches_per_step`; the *last group* may have fewer. A group is one batch and makes one step. Return a list with each group's mean loss.
 #
-# - *Accumulation*: the gradient is that of the mean loss over all targets of the group, with at most one micro-batch in memory, as in your `accumulate`.
-# - *Old gradients* do not count.
-# - *Clipping*: `clip_grad_norm_(parameters, max_norm)`, once for the whole gradient, returns the norm before clipping.
-# - The optimizer steps, then the scheduler (*schedule*). *No step*: where loss or norm is not finite, as for a group without targets, neither steps, and the entry is `None`.
+# - *Accumulation*: the gradient is that of the mean loss over all targets of the group, with one micro-batch in memory at a time. A micro-batch may have no targets.
+# - *Old gradients* in `grad` do not count.
+# - *Clipping*: call `clip_grad_norm_(parameters, max_norm)` once per group, on its complete gradient. It returns the norm before clipping.
+# - *Schedule*: the optimizer steps, then the scheduler.
+# - *No step*: where the group's loss or norm is not finite, or it has no targets, neither steps. Its entry is `None`.
 #
 # The six situations in italics earn equal shares.
 #
@@ -968,7 +971,7 @@ print("same weights:", torch.allclose(run_weights, accumulated_weights, rtol=1e-
 # for every batch size. Two sizes give two equations for two unknowns.
 
 # %% The noise scale from two norms [markdown] exercise="u08-two-batch" points=1.5 minutes=9 difficulty=3 importance=4 extra=true
-# **Write** `estimate_noise`: from the squared norms of the gradients of a small and of a big batch, a dictionary of three `float`s, each a third of the points. Tolerance: 10⁻⁹.
+# **Write** `estimate_noise`: from the squared norms of the gradients of a small and of a big batch, a dictionary of three `float`s, each a third of the points. Relative tolerance: 10⁻⁹.
 #
 # | key | what |
 # |---|---|
@@ -1044,7 +1047,7 @@ noise_over_loss(list(moments["loss"]), list(moments["noise scale"]), estimated)
 # `grad` has the precision of its parameter. A bf16 number has 8 significant bits. Once the sum is 512 times as large as the next gradient, adding it changes nothing.
 
 # %% Gradients summed in fp32 [markdown] exercise="u08-buffer" points=2 minutes=15 difficulty=3 importance=3 extra=true
-# **Write** `sum_in_fp32`: make an fp32 buffer of zeros for each parameter that requires a gradient, and make every later backward pass add its gradients there. Return the list of buffers, in the order of `model.parameters()`. All or nothing.
+# **Write** `sum_in_fp32`: make an fp32 buffer of zeros for each parameter that requires a gradient, and make every later backward pass add its gradients there. Return the list of buffers, shaped like the parameters and in the order of `model.parameters()`. All or nothing.
 #
 # - After a backward pass every `grad` is None.
 # - The bf16 gradients are never all in memory: each is freed as soon as it is added.
@@ -1152,7 +1155,7 @@ pd.DataFrame(
 #
 # **Your plan** can now say what one step is: 2²² tokens are 512 sequences of 8,192, in 64 passes on each of eight devices, and 100 billion tokens are 23,842 steps. What the devices exchange after the last pass comes in unit 09.
 #
-# *Further reading:* McCandlish et al. 2018, *An Empirical Model of Large-Batch Training*, section 2 (25 minutes), where noise scale and hyperbola come from.
+# *Further reading:* McCandlish et al. 2018, *An Empirical Model of Large-Batch Training*, section 2, on noise scale and hyperbola (25 minutes).
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()

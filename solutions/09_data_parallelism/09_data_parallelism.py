@@ -167,7 +167,7 @@ except DeadlockError as error:
 predict("u09-average", None, "times")
 
 # %% A share of the mean [markdown] exercise="u09-global-mean" points=1.5 minutes=11 difficulty=2 importance=5
-# **Write** `share_of_mean`: this rank's share of the mean loss over the targets of **all** ranks. All shares add up to it. Equal counts, ragged counts, and ranks without targets earn a third of the points each.
+# **Write** `share_of_mean`: this rank's share of the mean loss over the targets of **all** ranks. All shares add up to it. Equal counts, ragged counts, and ranks without targets earn a third each.
 #
 # - `summed_loss` is the sum over this rank's targets, and stays as it is. On every rank, `share.backward()` must reach the weights.
 # - Make one collective call. `comm.all_reduce` sums a tensor in place, and refuses one that autograd follows.
@@ -297,7 +297,7 @@ def gradients_or_zeros(model: nn.Module) -> list[Tensor]:
 
 
 # %% Gradient by gradient [markdown] exercise="u09-each" points=2 minutes=6 difficulty=2 importance=4
-# **Write** `backward_each`: run backward from this rank's `loss`, then sum the gradients over all ranks, with one all-reduce for each parameter that requires a gradient (a parameter that two layers share is sent once). Four situations earn equal parts of the points: all used, unused on a rank, frozen, gradients from before.
+# **Write** `backward_each`: run backward from this rank's `loss`, then sum the gradients over all ranks, with one all-reduce for each parameter that requires a gradient (only one where layers share it). Four situations earn equal shares: all used, unused on a rank, frozen, gradients from before.
 #
 # - Losses are shares already: divide nothing.
 # - A frozen parameter's `grad` from earlier stays as it is.
@@ -390,12 +390,12 @@ def give_back(flat: Tensor, parameters: list[nn.Parameter]) -> None:
 
 
 # %% Buckets beside backward [markdown] exercise="u09-buckets" points=4 minutes=20 difficulty=4 importance=5
-# **Write** `backward_in_buckets`. Gradients wait in the order in which they become complete. As soon as those waiting have *at least* `bucket_bytes`, they are sent: one flat tensor, one asynchronous all-reduce. Send the remainder after backward. Two parts earn half of the points each:
+# **Write** `backward_in_buckets`. Gradients wait in the order in which they become complete. As soon as those waiting have *at least* `bucket_bytes`, they are sent: one flat tensor, one asynchronous all-reduce. Send the remainder after backward. Two parts earn half each:
 #
 # - *buckets*: their number, bytes and order. Every rank ends with the whole batch's gradients in `grad`, including what was there before.
 # - *overlap*: the same buckets, each sent at the earliest moment, and backward never waits.
 #
-# Divide nothing. Every parameter gets a gradient on every rank. You may change the given frame.
+# Divide nothing. On every rank, every parameter gets a gradient. You may change the given frame.
 #
 # *By hand:* gradients of 64, 96 and 48 bytes, complete in this order, `bucket_bytes=96` → buckets of **160** and **48** bytes.
 
@@ -644,7 +644,7 @@ cluster_timelines(accumulation_runs)
 # A rank sends $2(d-1)/d$ times the gradients' bytes, with bandwidth $W$. Backward takes $4N$ FLOPs for each token, at $F$ FLOP/s. Leave out latency, attention and the tail.
 
 # %% The fewest tokens that hide it [markdown] exercise="u09-hidden" points=2 minutes=10 difficulty=3 importance=4
-# **Write** `min_tokens`: the fewest tokens on each rank for which the all-reduce takes no longer than backward. An exact `int`, all or nothing: rates are whole numbers, and when the division is exact, a float can be off by one.
+# **Write** `min_tokens`: the fewest tokens on each rank for which the all-reduce takes no longer than backward. An exact `int`, all or nothing. All arguments are whole numbers; a float can be off by one.
 #
 # *By hand:* 1,024 parameters of 2 bytes on 4 ranks: 3,072 bytes take 48 seconds at 64 bytes/s. 4,096 FLOPs for a token take 8 seconds at 512 FLOP/s → **6**. On one rank: **0**.
 
@@ -768,7 +768,7 @@ compare(
 )
 
 # %% [markdown]
-# In numbers, with the bus bandwidth that the *Playbook* measured at each size, and your `min_tokens` for it:
+# With the bus bandwidth that the *Playbook* measured, and your `min_tokens` for it:
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: rates in per cent of 8 devices, published bandwidths, and tokens
@@ -842,7 +842,7 @@ def times_of_messages(events):
 pd.concat({name: times_of_messages(each) for name, each in runs_of_rank_0.items()}, axis=1)
 
 # %% [markdown]
-# Gathers of 151 MB reach 278 GB/s. But why does a scatter of 256 *bytes* take 1,167 µs in one run, and 52 in the other? It was the first message of its step. No rank leaves a collective before the last one has arrived: a rank that arrives early waits *inside*. So hooks hid nothing here: the whole millisecond is one wait. Only the traces of all ranks tell waiting from transfer (`h100x8_nanogpt_8ranks`, another step; one host, one clock, good to some 20 µs, and we compare waits of milliseconds):
+# Gathers of 151 MB reach 278 GB/s. But why does a scatter of 256 *bytes* take 1,167 µs in one run, and 52 in the other? It was the first message of its step. No rank leaves a collective before the last one has arrived: a rank that arrives early waits *inside*. So hooks hid nothing here: the whole millisecond is one wait. Only the traces of all ranks tell waiting from transfer (`h100x8_nanogpt_8ranks`, another step; one clock, good to some 20 µs):
 
 # %% folded=true tags=["nbval-check-output"]
 # Table: ms that each rank spends in collectives
@@ -970,7 +970,7 @@ trace_lanes(
 # **Write** `accumulate_together`: the gradient of the whole batch on every rank, from several micro-batches on each. All or nothing.
 #
 # - Each of `micro_batches`, functions without arguments, runs forward and returns this rank's share of the global mean loss. Call each once, in order, with one micro-batch in memory at a time. The list stays as it is.
-# - `backward(comm, model, loss)` runs backward and sums *what is then in* `grad` over all ranks, as your functions above do. Call it once, with the last loss: it may send in its hooks.
+# - `backward(comm, model, loss)` runs backward and sums *what is then in* `grad` over all ranks. Call it once, with the last loss: it may send in its hooks.
 #
 # *By hand:* two ranks, three micro-batches each, three parameters sent singly → **3** collectives.
 
@@ -1080,13 +1080,13 @@ def pass_on(comm: Comm, outgoing: Tensor, arrived: Tensor) -> None:
 
 
 # %% A ring [markdown] exercise="u09-ring" points=3 minutes=24 difficulty=4 importance=4 extra=true
-# **Write** the turns of `ring_all_reduce`, which sums `tensor` over all ranks, in place, by messages alone. Three situations earn equal parts of the points.
+# **Write** the turns of `ring_all_reduce`, which sums `tensor` over all ranks, in place, by messages alone, without a barrier. Even parts, uneven parts, and fewer numbers than ranks (or one rank) earn a third each.
 #
 # - Each turn has one `pass_on` (or messages of your own).
 # - `parts` is a list of **views** of the tensor. They may differ in length by one, and be empty.
 # - Each rank sends $2(d-1)$ messages, empty ones too, none with more than $\lceil n/d \rceil$ of the tensor's $n$ numbers, and all send and receive at once.
 #
-# The tensor may have several dimensions, and $n$ may be smaller than $d$. A number that is infinite on a rank is infinite in the sum.
+# The tensor may have several dimensions. A number that is infinite on a rank is infinite in the sum.
 #
 # *By hand:* six float64 numbers, three ranks → **4** messages of **16** bytes from each.
 
@@ -1146,7 +1146,7 @@ print(f"each of 16 ranks sends {sent / num_bytes:.3f} times the tensor")
 # ### One call for all gradients
 
 # %% One buffer [markdown] exercise="u09-flat" points=2 minutes=7 difficulty=2 importance=3 extra=true
-# **Write** `backward_flat`: as `backward_each`, with **one** all-reduce of one buffer that holds all gradients. Five situations earn equal shares; the fifth is memory.
+# **Write** `backward_flat`: as `backward_each`, with **one** all-reduce of one buffer that holds all gradients. Its four situations and memory earn equal shares.
 #
 # - Gradients and buffer have one precision.
 # - A weight may be stored transposed: its gradient is not contiguous then.
@@ -1183,11 +1183,11 @@ try_it(on_a_batch, backward_flat, 2)
 # A bucket that exists *before* backward costs no second set of gradients, if each `grad` is a view of it: backward adds into the bucket.
 
 # %% Gradients that live in buckets [markdown] exercise="u09-memory" points=2 minutes=9 difficulty=3 importance=3 extra=true
-# **Write** `make_buckets`, called before backward. Every `grad` becomes a view, in its parameter's shape, of a bucket: flat tensors of zeros, returned in a list. All or nothing.
+# **Write** `make_buckets`, called before backward: make the buckets, flat tensors of zeros that require no gradient, and return them in a list. Every `grad` becomes a view of a piece of its bucket, in its parameter's shape. All or nothing.
 #
-# - Parameters go from the last to the first of `model.parameters()`; a bucket ends with the one that brings it to at least `bucket_bytes`.
-# - The call takes the bytes of one set of gradients, at its peak too.
-# - All parameters require a gradient and have one precision; `grad` is None.
+# - Parameters go from the last to the first of `model.parameters()`; a bucket ends with the one that brings it to at least `bucket_bytes`, the last bucket with what is left.
+# - Even at its peak, the call takes no more memory than one set of gradients.
+# - All parameters require a gradient and have one precision, which buckets have too. Every `grad` starts as None.
 #
 # *By hand:* parameters of 48, 96 and 64 bytes from first to last, `bucket_bytes=96` → buckets of **160** and **48** bytes.
 
@@ -1256,7 +1256,11 @@ print({name: sets_at_peak(way) for name, way in ways_of_buckets.items()})
 # Ranks that begin with different weights never agree again; with the *same* random numbers, all drop the same units.
 
 # %% Begin together [markdown] exercise="u09-dropout" points=1.5 minutes=8 difficulty=2 importance=3 extra=true
-# **Write** `start_equal`: every rank gets the weights and buffers of rank 0 by `comm.broadcast(tensor, source)`, and then draws the random numbers of seed `seed + rank`. Send all of `model.parameters()` and `model.buffers()`, frozen, unsaved and whole-number ones too, exactly, none twice, and nothing else. All or nothing.
+# **Write** `start_equal`. All or nothing.
+#
+# - Every rank gets the weights and buffers of rank 0, bit for bit, by `comm.broadcast(tensor, source)`.
+# - Send each of `model.parameters()` and `model.buffers()` once, frozen, unsaved and integer ones too, and nothing else.
+# - At the end, seed PyTorch's generator with `seed + rank`.
 #
 # *By hand:* layers from 2 to 3 and from 3 to 4 with biases, a buffer of 2, all in float64 → 5 tensors of **216** bytes together.
 
@@ -1303,9 +1307,9 @@ try_it(begin, start_equal, 3)
 # %% Unused and shared parameters [markdown] exercise="u09-unused" points=3.5 minutes=22 difficulty=4 importance=3 extra=true
 # **Write** `backward_with_unused`. All or nothing.
 #
-# - Make the buckets beforehand: parameters from the last to the first of `model.parameters()`; a bucket ends with the one that brings it to at least `bucket_bytes`. Shared parameters count once.
-# - Send a bucket as soon as it is complete and all before it are sent. What is left goes when backward is over.
-# - A gradient that a rank lacks counts as zeros. Every rank ends with the sum for every parameter. None is frozen, and every `grad` starts as None.
+# - Make the buckets beforehand, filled as by `make_buckets`. Shared parameters count once.
+# - Send a bucket, in one asynchronous all-reduce, as soon as it is complete and all before it are sent. Backward never waits. What is left goes when it is over.
+# - A gradient that a rank lacks counts as zeros. On every rank, every `grad` ends as the sum. No parameter is frozen; every `grad` starts as None.
 # - Remove all hooks, even if backward raises.
 #
 # *By hand:* parameters of 48, 96 and 64 bytes from first to last, `bucket_bytes=96` → buckets of **160** and **48**, though rank 1 does not use the second parameter.
@@ -1384,11 +1388,11 @@ SideBySide(buckets_of, DDP_STEPS)
 Excerpts(DDP_SOURCE)
 
 # %% Predict DDP's buckets [markdown] exercise="u09-ddp-buckets" points=2 minutes=10 difficulty=3 importance=4 extra=true
-# **Write** `ddp_buckets`: the bytes of each of DDP's buckets in the first step, and in all later ones, as two lists in the order of sending. All or nothing.
+# **Write** `ddp_buckets`: two lists with the bytes of DDP's buckets, in the first step and in later ones, in the order of sending. All or nothing.
 #
 # - `parameter_bytes` are in the order of definition. `arrival` lists their places in the order in which gradients arrive.
-# - As in yours, a bucket ends with the gradient that brings it to *at least* its limit: `first_limit_bytes` for the first that is filled, `limit_bytes` for others.
-# - `finds_unused` is `find_unused_parameters`. Buckets are then filled in the order of definition, and their *list* is reversed.
+# - The excerpts say when there is only one bucket, and when buckets are rebuilt. `finds_unused` is `find_unused_parameters`: buckets are then filled in the order of definition, and their *list* is reversed.
+# - The limit is `first_limit_bytes` for the first bucket that is filled, `limit_bytes` for others. A bucket ends with the gradient that brings it to *at least* its limit, the last with what is left.
 #
 # *By hand:* parameters of 48, 96 and 64 bytes that arrive in reverse, limits 40 and 100 → **208**, later **64** and **144**.
 
@@ -1432,7 +1436,7 @@ try_it(ddp_buckets, [48, 96, 64], [2, 1, 0], 40, 100, True)
 # Against PyTorch's own functions: arrival in any order, limits met exactly, unused parameters looked for or not.
 
 # %% [markdown]
-# **Compare with** ResNet-50 on two A100s (`a100x2_resnet50_ddp_buckets`, MIT). Why has the first bucket 8.2 MB?
+# **Compare with** ResNet-50 on two A100s (`a100x2_resnet50_ddp_buckets`, MIT). Why does the first bucket have 8.2 MB?
 
 
 # %% folded=true tags=["nbval-check-output"]
@@ -1471,7 +1475,7 @@ for finds_unused, log in logs.items():
         print(f"  {step}: predicted {mine}, DDP's log {log[step]}")
 
 # %% [markdown]
-# A real step on two processes, recorded by the course:
+# A step on two processes, recorded:
 
 # %% folded=true tags=["nbval-check-output"]
 # Figure: five layers, four buckets, two of gloo's threads on each rank

@@ -96,7 +96,7 @@ plan()
 predict("u10-stage-1", None, "GB")
 
 # %% What a rank keeps [markdown] exercise="u10-state-bytes" points=1.5 minutes=7 difficulty=1 importance=5
-# **Write** `sharded_state_bytes`: bytes that each rank keeps from step to step, a dictionary with `weights`, `gradients` and `optimizer`. The optimizer holds master weights and moments. Each key is a third of the points.
+# **Write** `sharded_state_bytes`: bytes that each rank keeps from step to step, a dictionary with `weights`, `gradients` and `optimizer`. The optimizer holds master weights and moments. The table above says what each `stage` keeps in parts; parts include their padding. Each key is a third of the points.
 #
 # `precision(recipe)` has the bytes of one number: `weight_bytes`, `gradient_bytes`, `master_weight_bytes` and `moment_bytes` (both moments together).
 #
@@ -320,7 +320,7 @@ predict("u10-alive", None, "tensors")
 # - `part` is this rank's part of the flat weight, whose `shape` is (out, in); $d$ divides out · in. `x` is (rows, in); rows differ between ranks, in number too.
 # - `backward` returns a gradient for each argument of `forward` but `ctx`, None where there is none. That of `part` is this rank's part of the **sum** over all ranks, flat like `part`.
 # - Two gathers and one reduce-scatter, in each scenario.
-# - `memory`: autograd keeps `x` and `part`, and nothing more stays alive after `forward`. Beside `part`, at most **one** tensor as large as the weight is alive at once; the weight's gradient counts, too.
+# - `memory`: autograd keeps `x` and `part`, and nothing more stays alive after `forward`. Besides, at most **one** tensor as large as the whole weight is alive at once; the weight's gradient is one, too.
 #
 # *By hand:* $x = (1, 2)$, $W = (3\ 4)$ on one rank → $y =$ **11**, and with $\mathrm dy = 1$: $\mathrm dx = (3, 4)$, $\mathrm dW = (1, 2)$.
 
@@ -607,7 +607,7 @@ transfer_and_waiting(inside, transfer)
 # %% Where sharding stops being free [markdown] exercise="u10-far" points=2 minutes=12 difficulty=3 importance=5
 # **Write** three or four sentences, with numbers from this table.
 #
-# 1. On the virtual cluster a sharded step takes as long as one all-reduce. How many does it take by the published bandwidths on 8 devices, and on 512?
+# 1. On the virtual cluster a sharded step takes as long as one all-reduce. By the published bandwidths, as long as how many all-reduces does it take on 8 devices, and on 512?
 # 2. A rank has one sequence of 8,192 tokens in a micro-batch. Up to how many devices does stage 3 hide its gathers?
 # 3. **Hybrid sharding** shards among the eight devices of a node and repeats that state in each node. On 512 devices, how does it change the GB of state for Llama-3-8B, and the tokens that hide a gather?
 
@@ -629,7 +629,7 @@ transfer_and_waiting(inside, transfer)
 # %% A flat shard [markdown] exercise="u10-flat" points=2 minutes=13 difficulty=2 importance=4 extra=true
 # **Write** `FlatShard`. All or nothing.
 #
-# - `self.part`: this rank's (`comm.rank`) $\lceil n/d \rceil$ of the $n$ numbers of all `tensors`, one after the other, zeros at the end. Nothing else of them stays in memory, so `part` is no view.
+# - `self.part`, of one dimension: lay the $n$ numbers of all `tensors` one after the other, in order, and fill up with zeros to $d$ parts of $\lceil n/d \rceil$. This rank keeps part number `comm.rank`. Nothing else of the tensors stays in memory, so `part` is no view. No call is made.
 # - `whole()` returns a list of all tensors in their shapes, from the parts as they are *now*, with one `comm.all_gather`.
 #
 # Tensors have one dtype, and any shapes. There may be fewer numbers than ranks.
@@ -699,8 +699,8 @@ try_it(parts_of_two_tensors, FlatShard, 4)
 # **Write** `prefetched_step`: forward and backward through sharded layers. Three scenarios, a third of the points each: `numbers`, `time` (only the first gather and the last scatter are exposed) and `memory`.
 #
 # - `uses` lists layers in the order in which they are needed, as `[0, 1, 2, 2, 1, 0]`. `parts[layer]` is this rank's flat part. Each use gathers anew.
-# - `compute(number, weight)` runs use `number` with its flat whole weight. It returns None, or in backward the flat whole gradient of this rank.
-# - Fill `gradients[layer]`, which is there, with this rank's part of the sum.
+# - `compute(number, weight)` runs `uses[number]` with that layer's whole weight, flat. Call it once for each, in order. It returns None in forward, and in backward this rank's gradient of the whole weight, flat.
+# - `gradients[layer]` is given: fill it with this rank's part of the sum over all ranks.
 # - Memory: at most **two** whole weights and **two** whole gradients at once. A call holds its tensors until you have waited for it.
 #
 # *By hand:* three layers on several ranks → **6** gathers and **3** scatters.
@@ -850,10 +850,12 @@ trace_lanes(optimizer, "Messages on stream 23, and little beside them on stream 
 # Clipping scales all gradients so that their norm, as one vector, is at most `max_norm`. With a sharded gradient no rank has that vector.
 
 # %% Clip what is sharded [markdown] exercise="u10-norm" points=2 minutes=9 difficulty=2 importance=4 extra=true
-# **Write** `clip_sharded`: scale this rank's `gradients` in place so that the norm over all ranks is at most `max_norm`; smaller ones stay as they are. Return the norm before. All or nothing.
+# **Write** `clip_sharded`. `gradients` holds this rank's parts of the gradient. *The norm* is that of all parts of all ranks, as one vector. All or nothing.
 #
-# - One call to the other ranks, of one number.
-# - A part may be empty, and padding is zero.
+# - If it is above `max_norm`, scale this rank's parts in place, so that it becomes `max_norm`. If not, leave them as they are.
+# - On every rank, return the norm before scaling, a `float`.
+# - Every rank makes one call, with one number.
+# - Parts may be empty. Padding is zero, so it adds nothing.
 #
 # *By hand:* parts $(3)$ and $(4)$ on two ranks, `max_norm` 1 → norm **5**, parts **0.6** and **0.8**.
 
@@ -900,11 +902,11 @@ print(f"four ranks {norm_of_parts:.4f}, one {nn.utils.clip_grad_norm_([whole], 1
 # ### How many tokens, with latency?
 
 # %% The fewest tokens that hide a gather [markdown] exercise="u10-hide" points=2 minutes=8 difficulty=3 importance=3 extra=true
-# **Write** `gather_hiding_tokens`: the fewest tokens on each rank for which the product of one layer's forward pass takes at least as long as the gather of the next layer's weight. Both layers have $n$ numbers, in bf16. An exact `int`, all or nothing.
+# **Write** `gather_hiding_tokens`: the fewest tokens on each rank for which the product of one layer's forward pass takes at least as long as the gather of the next layer's weight. Both layers have $n$ numbers, in bf16. An exact `int`, all or nothing. All arguments are whole numbers.
 #
 # A gather takes $(d-1)\,\lambda + \frac{d-1}{d}\,\frac{2n}{W}$. The latency $\lambda$ comes in nanoseconds.
 #
-# *By hand:* 1,024 numbers on 4 ranks at 64 bytes/s: 1,536 bytes take 24 s, and 3 messages at $2 \cdot 10^9$ ns take 6. A token takes 2,048 FLOPs, 2 s at 1,024 FLOP/s → **15**.
+# *By hand:* 1,024 numbers on 4 ranks at 64 bytes/s: 1,536 bytes take 24 s, and 3 messages at $2 \cdot 10^9$ ns take 6. A token takes 2,048 FLOPs, 2 s at 1,024 FLOP/s → **15**. On one rank: **0**.
 
 
 # %% solution="u10-hide"
@@ -942,9 +944,10 @@ try_it(gather_hiding_tokens, 1024, 4, 64, 2 * 10**9, 1024)
 # Hybrid sharding keeps one copy of the state in each node, so that gathers stay on fast links. Gradients still have to be summed over all nodes. How little of them can cross the slow links?
 
 # %% Hybrid sharding [markdown] exercise="u10-hybrid" points=2 minutes=11 difficulty=3 importance=4 extra=true
-# **Write** `hybrid_sum`: this rank's part of the gradient, summed over **all** ranks, where each `node_size` neighbouring ranks, 0 to `node_size - 1` and so on, share one copy. All or nothing, with the fewest bytes and the least time.
+# **Write** `hybrid_sum`: return this rank's part of the gradient, summed over **all** ranks. All or nothing, with the fewest bytes and the least time.
 #
-# - `gradient` is this rank's share, flat, of a length that `node_size` divides. It may be changed.
+# - Nodes have `node_size` neighbouring ranks each: 0 to `node_size - 1`, and so on. These share one copy, in equal flat parts, in the order of ranks.
+# - `gradient` is this rank's share of the whole gradient, flat, of a length that `node_size` divides. You may change it.
 # - `comm.split(colour)`, which all ranks call, gives a `comm` of those ranks that name the same colour.
 #
 # *By hand:* two nodes of two ranks, shares $(1, 2)$, $(1, 2)$, $(3, 4)$, $(3, 4)$ → parts **8**, **12**, **8**, **12**.

@@ -90,14 +90,14 @@ plan()
 predict("u11-calls", None, "all-reduces")
 
 # %% f and g [markdown] exercise="u11-f-and-g" points=3 minutes=13 difficulty=3 importance=5
-# **Write** `f_and_g`: returns two functions of a tensor, for autograd.
+# **Write** `f_and_g`: return f and g, two functions of a tensor with their own backward.
 #
 # | | forward | backward |
 # |---|---|---|
 # | f | every rank has the same $x$, and gets it back | what is the gradient of $x$, of which each rank knows a part? |
 # | g | every rank has a part of a sum, and gets the sum | what is the gradient of each part? |
 #
-# Three scenarios, a third of the points each: `f`, `g`, and a `block` with both, as in $x + \mathrm{g}(\dots \mathrm{f}(x))$. `comm.all_reduce` writes into its tensor, which must be contiguous. Never write into what comes in.
+# Three scenarios, a third of the points each: `f`, `g`, and a `block` with both, as in $x + \mathrm{g}(\dots \mathrm{f}(x))$. `comm.all_reduce` writes into its tensor, which must be contiguous. Tensors that come in may not be, and stay unchanged. Make no call that is not needed.
 #
 # *By hand:* on two ranks, $z = \mathrm{g}(w_r \cdot \mathrm{f}(x))$ with $w_0 = 2$, $w_1 = 3$ and $x = 1$ → $z =$ **5** and gradient **5**, on both.
 
@@ -165,9 +165,9 @@ try_it(by_hand, f_and_g)
 # %% A gated MLP [markdown] exercise="u11-mlp" points=3 minutes=10 difficulty=3 importance=5
 # **Write** `parallel_mlp`: $\mathrm{down}\,\big(\mathrm{silu}(\mathrm{gate}\, x) \circ \mathrm{up}\, x\big) + \mathrm{bias}$ for the tokens `x` (S, h), on `comm.size` ranks. You get your f and g, and whole weights, of which a rank uses its part. Two scenarios, half of the points each: `even`, and `uneven`, where the ranks do not divide the hidden units.
 #
-# - Result, gradient of `x` and gradient of the bias: right on every rank. Gradients of the other weights: each rank's part of them.
-# - One call in forward, one in backward.
-# - Busiest rank: $1/t$ of the FLOPs, rounded up to whole hidden units.
+# - Result, gradient of `x` and gradient of the bias are whole on every rank. Of the other weights, a rank has the gradient of its own hidden units; the ranks' gradients add up to the whole.
+# - One all-reduce in forward, one in backward.
+# - The busiest rank computes $1/t$ of the FLOPs, rounded up to whole hidden units.
 #
 # *By hand:* 3 tokens, $h = 2$, 4 hidden units on two ranks → **72** FLOPs forward on each.
 
@@ -345,14 +345,14 @@ bandwidth_over_nodes()
 # %% [markdown]
 # Is it latency? A ring of 512 ranks passes on 1,022 messages one after another. With the toy's 10 µs for *every* message it reaches 44 GB/s on 64 nodes, near the median of 33. But seven of eight hops lie inside a node, where we just saw 1.1 µs: then it reaches 144. So latency is a candidate for a part of the fall, no more. If NCCL took a tree, a ring's count is the wrong one anyway.
 #
-# **Measured** is the fall from 362 GB/s on two nodes to 33 on 64, and a wide band: on eight nodes 5 % of the values lie below 42, and 5 % above 193. **Not known** are the algorithm, the latency between these nodes, and who else used the network. A median is no promise. (The record does not even say *bus* bandwidth: read as message over time, its 436 in one node would be 763 of bus bandwidth, more than NVLink's 450.)
+# **Measured** is the fall from 362 GB/s on two nodes to 33 on 64, and a wide band: on eight nodes 5 % of the values lie below 42, and 5 % above 193. **Not known** are the algorithm, the latency between these nodes, and who else used the network. (The record does not even say *bus* bandwidth: read as message over time, its 436 in one node would be 763 of bus bandwidth, more than NVLink's 450.)
 #
 # Two nodes still reach 362 GB/s for 256 MB (by chance the number of 67 MB in one node). Even with 10 µs on each hop, *eight* adapters take 2.5 ms for our four all-reduces instead of 11.3: sixteen devices are as quick as eight, for twice the price.
 
 # %% [markdown]
 # ## Fewer tokens between blocks
 #
-# This is one rank of eight, in the layer of Llama-3-8B. Between blocks it still holds all of $x$. **Click what it keeps for backward**, then ask the instrument: which of it has not shrunk?
+# This is one rank of eight, in the layer of Llama-3-8B. Between blocks it still holds all of $x$. **Click what it keeps for backward**, then ask the instrument: which of these tensors have not shrunk?
 
 # %% folded=true
 # Diagram: a layer on one rank of eight, bars to scale
@@ -479,7 +479,7 @@ pd.DataFrame(kept, [1, 2, 4]).T.rename_axis(columns="bytes kept, by ranks")
 # Now it is exactly $1/t$. Is it free?
 
 # %% What travels [markdown] exercise="u11-volume" points=1.5 minutes=5 difficulty=2 importance=4
-# **Write** `tensor_parallel_bytes`: bytes that each rank sends for one layer (two blocks), forward and backward, when every collective is a ring. A third of the points for each way.
+# **Write** `tensor_parallel_bytes`: bytes that each rank sends for one layer (two blocks), forward and backward, when every collective is a ring. Exact `int`s, a third of the points for each way.
 #
 # | key | way |
 # |---|---|
@@ -522,14 +522,17 @@ try_it(tensor_parallel_bytes, 4, 3, 4, 2)
 # So keys and values go around a ring. In every turn a rank attends to the block that is there, while the next is on its way. Results over different keys are merged by their log-sum-exps (unit 06): `merge(out_a, lse_a, out_b, lse_b)` returns both, over all keys.
 
 # %% Ring attention [markdown] exercise="u11-ring" points=3 minutes=17 difficulty=4 importance=5
-# **Write** `ring_attention`: the result for this rank's queries over the keys of all ranks; one head, so `q`, `k` and `v` are (S / c, d). `attend_block(q, k, v, owner)` returns result and log-sum-exp over one block of keys, masked (perhaps wholly); `owner` is the rank whose block it is. Three scenarios, a third of the points each:
+# **Write** `ring_attention`: the result for this rank's queries over the keys of all ranks; one head, so `q`, `k` and `v` are (S / c, d). Three scenarios, a third of the points each:
 #
 # | scenario | what counts |
 # |---|---|
 # | `ordinary`, `extreme` | right results, also for scores up to 1,000 |
 # | `overlapped` | time: keys travel while the rank computes |
 #
-# Everywhere: messages to the next rank only, no block is sent more often than needed, and one call of `attend_block` for each block. `comm.send(k, rank, async_op=True)` and `comm.receive(buffer, rank, async_op=True)` return handles; what is sent or filled is yours again after `wait()`. Leave `k` and `v` unchanged.
+# - `attend_block(q, k, v, owner)` returns result and log-sum-exp over one block of keys; `owner` is the rank whose block it is. It masks by itself, perhaps all of the block. Call it once for each block.
+# - `comm.send(k, rank, async_op=True)` and `comm.receive(buffer, rank, async_op=True)` return handles. Only after `wait()` may you write into what was sent, or read what was received.
+# - Send to the next rank only, by messages, and no block more often than needed.
+# - Leave the caller's `k` and `v` unchanged.
 #
 # *By hand:* two ranks with two tokens each, $d = 2$, float64 → each sends **64** bytes.
 
@@ -709,7 +712,12 @@ pd.DataFrame(calls).T.round(0).astype(int)
 # ### Attention: whole heads
 
 # %% Heads over ranks [markdown] exercise="u11-attention" points=2 minutes=10 difficulty=2 importance=4 extra=true
-# **Write** `parallel_attention`: causal attention for one sequence `x` (S, h), with $a$ query heads and $a_{kv}$ key heads of $d$ numbers. Whole weights: `w["q"]` $(a d, h)$, `w["k"]` and `w["v"]` $(a_{kv} d, h)$, `w["o"]` $(h, a d)$; each key head serves $a / a_{kv}$ query heads that stand next to each other. Both numbers of heads are multiples of the ranks. `attend(q, k, v)` is causal and takes such groups: (1, S, heads, d) each → (1, S, heads · d). Half of the points for groups of one, half for larger ones. One call each way, own heads only.
+# **Write** `parallel_attention`: causal attention for one sequence `x` (S, h), with $a$ query heads and $a_{kv}$ key heads of $d$ numbers (`head_dim`). Half of the points for groups of one, half for larger ones.
+#
+# - The weights are whole: `w["q"]` $(a d, h)$, `w["k"]` and `w["v"]` $(a_{kv} d, h)$, `w["o"]` $(h, a d)$.
+# - Each key head serves a group of $a / a_{kv}$ query heads that stand next to each other. The ranks divide $a$ and $a_{kv}$.
+# - `attend(q, k, v)` is causal and knows such groups: (1, S, heads, d) each → (1, S, heads · d), with the query heads.
+# - Result and gradient of `x` are whole on every rank. Each rank computes its own heads only, with one all-reduce in forward and one in backward.
 #
 # *By hand:* 3 tokens, $h = 4$, two heads of $d = 2$ on two ranks → **264** FLOPs forward on each (masked scores count).
 
@@ -740,7 +748,11 @@ try_it(beside_one_rank, parallel_attention, HEADS, 2)
 # ### A fair share of a sequence
 
 # %% Who holds which positions? [markdown] exercise="u11-zigzag" points=2 minutes=7 difficulty=3 importance=4 extra=true
-# **Write** `positions`: the positions that a rank holds, as a list of **two** pieces of equal length, each a list of neighbours in ascending order, such that all ranks together hold every position once and the busiest rank has the least work. Attention computes all pairs of two pieces, unless no query of one may see a key of the other. Twice the number of ranks divides the sequence.
+# **Write** `positions`: the positions that a rank holds, such that the busiest rank has as little work as possible. All or nothing.
+#
+# - Return a list of **two** pieces of equal length, each a list of consecutive positions. Twice the number of ranks divides `seq_len`.
+# - All ranks together hold every position once.
+# - Work is counted in pairs of a query and a key. A rank holds queries of two pieces and needs the keys of all: for each two pieces it computes all pairs, or none where every key comes after every query.
 #
 # *By hand:* 8 positions on two ranks → **20** pairs on each, where side by side the busiest has 28.
 
@@ -788,7 +800,17 @@ explorer(
 # Under sequence parallelism a norm's weight is whole on every rank, and sees only that rank's tokens.
 
 # %% Gradients to be summed [markdown] exercise="u11-replicated" points=1.5 minutes=6 difficulty=3 importance=3 extra=true
-# **Write** `sum_replicated_gradients`: after backward of a layer under sequence parallelism, `parameters` has tensors by name. Norm weights (`"norm1"`, `"norm2"`) and biases that are added after a scatter (`"o_bias"`, `"down_bias"`) are whole on every rank, and were used on its own tokens. All others (`"q"`, `"up"`, `"up_bias"`, …) are this rank's part, and were used on all tokens. Sum in place, over ranks, what has to be summed, and send nothing else; a `grad` may be None on all ranks.
+# **Write** `sum_replicated_gradients`, called after the backward pass of a layer under sequence parallelism. `parameters` has the layer's tensors by name:
+#
+# | name | what this rank has | used on |
+# |---|---|---|
+# | `"norm1"`, `"norm2"`; biases added after a scatter: `"o_bias"`, `"down_bias"` | all of it, as every rank | this rank's tokens |
+# | all others: `"q"`, `"up"`, `"up_bias"`, … | its own part | all tokens |
+#
+# - Sum each `grad` that has to be summed over the ranks, in place, each with one call. Send nothing else, and leave the other gradients unchanged.
+# - A layer may have no biases. Where a `grad` is None, it is None on all ranks, and stays so.
+#
+# All or nothing.
 #
 # *By hand:* two norms of $h = 4$ in float64, no biases → **2** calls of 32 bytes.
 
@@ -812,7 +834,11 @@ def sum_replicated_gradients(comm: Comm, parameters: dict[str, Tensor]) -> None:
 # When a long prompt lies on several ranks, a query of one token can go to the keys: every rank attends with its own keys, and results are combined.
 
 # %% Combine over ranks [markdown] exercise="u11-combine" points=2 minutes=9 difficulty=3 importance=3 extra=true
-# **Write** `combine_over_ranks`: every rank has the result `out` (rows, d) for the same queries over its own keys, and the log-sum-exp `lse` (rows,). Return the result over all keys, on every rank. A row without keys on a rank has zeros and $-\infty$ there; without keys anywhere its result is zeros. Half of the points for `ordinary` scores, half for `extreme` ones, log-sum-exps up to ±2,000. At most **one** all-gather of `rows` numbers and one all-reduce of `rows` × d.
+# **Write** `combine_over_ranks`: every rank has the result `out` (rows, d) for the same queries over its own keys, and the log-sum-exp `lse` (rows,). Return the result over all keys, on every rank. Half of the points for `ordinary` scores, half for `extreme` ones, with log-sum-exps up to ±2,000.
+#
+# - A row without keys on a rank has zeros in `out` and $-\infty$ in `lse` there. Without keys anywhere, its result is zeros.
+# - Make at most **one** all-gather of `rows` numbers and one all-reduce of `rows` × d.
+# - Leave `out` and `lse` unchanged.
 #
 # *By hand:* $o = 5/3$ with lse $\ln 3$ on rank 0, $o = 3$ with $\ln 5$ on rank 1 → **2.5**.
 

@@ -103,7 +103,7 @@ pipeline_timeline(simulate_pipeline(alone, num_micro_batches=1))
 predict("u12-gpipe", None, "seconds")
 
 # %% GPipe [markdown] exercise="u12-gpipe" points=1 minutes=5 difficulty=1 importance=4
-# **Write** `gpipe`: every stage runs all its forward passes, then all its backward passes.
+# **Write** `gpipe`: return a list for each stage, with `("F", k, 0)` for every micro-batch `k`, then `("B", k, 0)` for every micro-batch, both in ascending order. All or nothing.
 #
 # *By hand:* one stage and two micro-batches → `[[("F", 0, 0), ("F", 1, 0), ("B", 0, 0), ("B", 1, 0)]]`.
 
@@ -179,7 +179,7 @@ pipeline_timeline(simulate_pipeline(stuck, num_micro_batches=2))
 # Stage 0 wants B0 before it gives F1, and stage 1 wants F1 before it gives B0. On a real cluster nothing is printed until a timeout.
 
 # %% 1F1B [markdown] exercise="u12-one-f-one-b" points=3 minutes=15 difficulty=3 importance=5
-# **Write** `one_forward_one_backward`. Every stage first runs a few forward passes, no more than it must. Then F and B alternate, each micro-batch in order, and the backward passes that are left come last. It takes as long as GPipe, and stage $s$ never holds more than $p - s$ micro-batches.
+# **Write** `one_forward_one_backward`: return a list for each stage. It begins with some F, no more than it must. Then F and B alternate, and the B that are left come last. F and B each take micro-batches in ascending order. The step takes as long as GPipe's, and stage $s$ never has more than $p - s$ micro-batches in flight.
 #
 # Two scenarios, half of the points each: `many`, at least as many micro-batches as stages, and `few`.
 #
@@ -285,7 +285,7 @@ compare(
 # In the middle of 1F1B two neighbours wait for each other in turn: ten messages more. GPipe has sent everything ahead.
 
 # %% What a pipeline costs [markdown] exercise="u12-costs" points=2 minutes=6 difficulty=2 importance=5
-# **Write** `pipeline_costs` for stages of equal work and messages that take no time. All numbers are whole, and each is a quarter of the points:
+# **Write** `pipeline_costs` for stages of equal work and messages that take no time. Return exact `int`s, each a quarter of the points:
 #
 # | key | meaning |
 # |---|---|
@@ -454,7 +454,7 @@ compare("u12-mlperf", "s", computed=round(step_of(fewest, 8), 2), measured=short
 # - the gradient of $x_0$,
 # - a **function** without arguments, which somebody calls later: it returns the gradients of the weights, in the order of `weights`.
 #
-# Each half may do one matrix product for each layer and no other. All or nothing.
+# Each half may do one matrix product for each layer and no other. The arguments stay unchanged. All or nothing.
 #
 # *By hand:* one layer, $x_0 = 2$, $W_0 = 3$, $x_1 = 0.5$ (taken as given), upstream 1 → $z_0 = 0.75$, gradient of the input **2.25**, later **1.5**.
 
@@ -563,7 +563,7 @@ pd.DataFrame(rows).T.astype(int)
 # **Write** four to six sentences.
 #
 # 1. Four stages, eight micro-batches: why can no schedule with one chunk end before second 27?
-# 2. Take $p = 8$ and $m = 24$. Which share of its step does ZB-H2 save if nobody waits between two steps? Compare it with the reported 8 %.
+# 2. Take $p = 8$ and $m = 24$. What share of its step does ZB-H2 save if nobody waits between two steps? Compare it with the reported 8 %.
 # 3. Your plan: eight H100, on which 83 GB fit, 512 micro-batches. Would you take ZB-H2 instead of 1F1B? Decide by time, and by the memory of stage 0.
 
 # %% [markdown] text_answer="u12-why"
@@ -737,7 +737,10 @@ hidden_by_phase()
 # ### Your own zero bubble
 
 # %% Zero bubble [markdown] exercise="u12-zero" points=3 minutes=28 difficulty=4 importance=4 extra=true
-# **Write** `zero_bubble`: lists of F, I and W (one second each) that take the fewest seconds possible, with no more than $p$ micro-batches in flight on any stage. A micro-batch is in flight from F to **W** now. W of a micro-batch comes after its I.
+# **Write** `zero_bubble`: lists of F, I and W (one second each, chunk 0) that take the fewest seconds possible, with no more than $p$ micro-batches in flight on any stage.
+#
+# - I waits as B did: for its own F, and for I of the stage after. W waits only for its own I.
+# - A micro-batch is in flight from F to **W** now.
 #
 # Two scenarios, half of the points each: `many`, at least as many micro-batches as stages, and `few`.
 #
@@ -812,11 +815,11 @@ def backward_order(num_stages: int, num_micro_batches: int, num_chunks: int):
 forward_order(2, 2, 2), backward_order(2, 2, 2)
 
 # %% Interleaved 1F1B [markdown] exercise="u12-interleaved" points=3 minutes=22 difficulty=4 importance=4 extra=true
-# **Write** `interleaved`: 1F1B on these two orders. How many F must a stage run ahead? `num_micro_batches` is a multiple of `num_stages`. All of these must hold:
+# **Write** `interleaved`: 1F1B in these two orders. Every stage begins with some F, then runs F and B in turn, then the B that are left. Find out how many F each stage runs ahead. `num_micro_batches` is a multiple of `num_stages`. All or nothing; three things must hold:
 #
-# - seconds: the fewest that are possible, $v\,m + p - 1$ times those of F and B of one chunk;
-# - with messages of a tenth of an F, longer only by those of the first way down and the last way up;
-# - chunks in flight on each stage: no more than needed.
+# - The step takes the fewest seconds possible: $v\,m + p - 1$ times those of F and B of one chunk, if messages take no time.
+# - With messages that each take a tenth of an F, the step is longer by at most $2\,(p\,v - 1)$ messages: one way down through all parts of the model, and one way up.
+# - No stage has more passes in flight, from F to B, than these two rules need.
 #
 # *By hand:* two stages, two micro-batches, two chunks → stage 1: F0 F1 F0.1 B0.1 F1.1 B1.1 B0 B1 (F0.1 is chunk 1). With four micro-batches stage 0 runs five F before its first B.
 
@@ -871,7 +874,7 @@ print(f"layer {of_layer / 1e6:,.0f} MFLOP, head {of_head / 1e6:,.0f} MFLOP")
 print(f"The head takes as long as {of_head / of_layer:.2f} layers.")
 
 # %% Cut into stages [markdown] exercise="u12-stages" points=1.5 minutes=6 difficulty=3 importance=3 extra=true
-# **Write** `cut_into_stages`: how many pieces of the model each stage gets, so that the slowest stage is as fast as possible. `seconds` has the time of each piece, in the order of the model; stages take pieces in this order, and none is empty. Return a list of `num_stages` whole numbers. If several cuts are equally good, any of them.
+# **Write** `cut_into_stages`: how many pieces of the model each stage gets, so that the slowest stage is as fast as possible. `seconds` has the time of each piece, in the order of the model; stages take pieces in this order, and none is empty. Return a list of `num_stages` `int`s. Of equally good cuts, return any. All or nothing.
 #
 # *By hand:* pieces of 0, 2, 2, 2, 2 and 5 seconds on three stages → **[3, 2, 1]**, 5 seconds on the slowest. Equal numbers of pieces would take 7.
 
@@ -940,7 +943,7 @@ pd.DataFrame(
 # ### What travels
 
 # %% Bytes between stages [markdown] exercise="u12-messages" points=1.5 minutes=7 difficulty=2 importance=3 extra=true
-# **Write** `boundary_bytes`: bytes of all messages of a step, activations and gradients. A tensor of `tensor_bytes` crosses from each part of the model to the next, for every micro-batch. Between two parts on *one* stage nothing is sent.
+# **Write** `boundary_bytes`: bytes of all messages of a step, activations and gradients, an exact `int`. A tensor of `tensor_bytes` crosses from each part of the model to the next, for every micro-batch. Between two parts on *one* stage nothing is sent.
 #
 # - looped (`is_v=False`): chunk $c$ of stage $s$ is part $c\,p + s$;
 # - V (`is_v=True`): odd chunks run backwards, from the last stage to the first.
@@ -977,7 +980,7 @@ try_it(boundary_bytes, 2, 2, 3, 10, True)
 # - F of stage $s$ waits for F of the same micro-batch on stage $s - 1$,
 # - B for its own F, and for B on stage $s + 1$.
 #
-# Return **−1** for a deadlock. Every list is whole: each F and B once.
+# Return an `int`, and **−1** for a deadlock. Every stage's list has each F and B once, perhaps in an impossible order.
 #
 # *By hand:* the lists called `stuck` above → **−1**; GPipe on two stages with two micro-batches, F of 1 second and B of 2 → **9**.
 

@@ -145,7 +145,7 @@ compare("u13-clock", "times faster", measured=seconds["without"] / seconds["with
 predict("u13-latents", None, "times Llama's cache")
 
 # %% Bytes of a cache [markdown] exercise="u13-cache-bytes" points=1.5 minutes=6 difficulty=1 importance=5
-# **Write** `cache_bytes`: bytes of the whole cache, `element_bytes` for each number (`model.head_dim` is $d$).
+# **Write** `cache_bytes`: bytes of the whole cache, all layers and sequences, with `element_bytes` for each number (`model.head_dim` is $d$). An exact `int`, all or nothing.
 #
 # - `model.latent_attention` is None, or has `kv_rank` ($r$) and `rope_head_dim` ($d_r$).
 # - `window` is 0 where a query sees all tokens; otherwise only the last `window` are kept.
@@ -234,12 +234,12 @@ explorer(decode_step, sequences=Choice("sequences", [1, 4, 8, 16, 64], 1))
 # A step of decoding has one query for each head, and buffers with room for more tokens than are there. Its commonest mistakes change no number of the result: they copy.
 
 # %% A step on a cache [markdown] exercise="u13-cached-step" points=3 minutes=10 difficulty=3 importance=5
-# **Write** `decode_attention`. `q` is $(b, a, d)$, `k_new` and `v_new` are $(b, a_{kv}, d)$; the buffers are $(b, a_{kv}, n, d)$, and `length` tokens are in them. Write the new key and value into their place, and return $(b, a, d)$: softmax over all tokens up to the new one, scale $1/\sqrt d$. Query heads $0 \dots a/a_{kv} - 1$ share the first key head, and so on.
+# **Write** `decode_attention`. `q` is $(b, a, d)$, `k_new` and `v_new` are $(b, a_{kv}, d)$; the buffers are $(b, a_{kv}, n, d)$. Their first `length` places are filled; behind them is noise. Write the new key and value into the next place, and return $(b, a, d)$: softmax over all tokens up to the new one, scale $1/\sqrt d$. Query heads $0 \dots a/a_{kv} - 1$ share the first key head, and so on.
 #
 # | scenario | asks for (half of the points) |
 # |---|---|
 # | `result` | result and buffers are right |
-# | `bytes` | and the filled part of the buffers is read once, one token is written, and no copy of them is made |
+# | `bytes` | the same; and the filled part, with the new token, is read once, one token is written, and no copy of the buffers is made |
 #
 # `F.scaled_dot_product_attention(q, k, v, enable_gqa=True)` takes $(b, a, 1, d)$ and $(b, a_{kv}, t, d)$, and lets heads share keys without copies.
 
@@ -364,18 +364,18 @@ compare("u13-step-ms", "ms", computed=round(at_peak, 1), measured=round(measured
 # %% Fast enough for each [markdown] exercise="u13-served" points=3 minutes=12 difficulty=3 importance=5
 # **Write** `serve`: how many conversations does a device serve, if each must get at least `slowest` tokens per second?
 #
-# - `attention` has rows `[conversations, seconds]` of *one* layer's attention, from 1 conversation upwards. Between two rows the straight line counts: `np.interp(x, xs, ys)`. Beyond the last row nothing was measured, so don't go there.
-# - Rows can also *fall* (kernels change with the number): what is too slow for few can be fast enough for more.
-# - A step takes the attention of all `num_layers`, one after another, and `other_seconds` for all else, whatever the conversations.
-# - `room` conversations fit into memory. With `slowest` 0 any speed will do.
+# - `attention` has rows `[conversations, seconds]` of *one* layer's attention, from 1 conversation upwards. Between two rows the straight line counts: `np.interp(x, xs, ys)`.
+# - A step gives each conversation one token. It takes the attention of all `num_layers`, one after another, and `other_seconds` for all else, whatever the number of conversations.
+# - Only whole numbers of conversations count, from 1 to `room`, which fit into memory, and no more than in the last row: beyond it nothing was measured.
+# - Seconds can also *fall* from row to row (kernels change with the number): what is too slow for few can be fast enough for more.
 #
 # | key | a third of the points each |
 # |---|---|
-# | `"most"` | the largest number of conversations that is fast enough |
-# | `"each"` | tokens per second of each of them then |
-# | `"all"` | of all together |
+# | `"most"` | the largest number with which each gets at least `slowest` (0: any speed will do) |
+# | `"each"` | tokens per second of each conversation with this number |
+# | `"all"` | tokens per second of all of them together |
 #
-# If no number is fast enough, all three are 0.
+# Round nothing. If no number is fast enough, all three are 0.
 #
 # *By hand:* 1, 3 and 5 conversations take 1, 2 and 5 ms; 2 layers, 3 ms for all else, room for 9, at least 90 tokens/s. Four take $3 + 2 \cdot 3.5 = 10$ ms, five 13 → **4** conversations, **100** tokens/s each, **400** together.
 
@@ -455,16 +455,21 @@ explorer(
 # A server does not know how long an answer will be. If it reserves the longest, most memory holds nothing. A **paged cache** (E2) cuts memory into blocks of a few tokens. A sequence gets the next block when it needs it, wherever that lies, and a **table** says which blocks are its own, in order. Two sequences with the same beginning share its blocks. When one of them writes into a shared block, it gets a copy first: **copy on write**.
 
 # %% Tables of a paged cache [markdown] exercise="u13-paged" points=4 minutes=22 difficulty=5 importance=5
-# **Write** `PagedCache`: the tables, not the memory. Sequences have names.
+# **Write** `PagedCache`: the tables, not the memory, which a server owns. Sequences have names.
 #
 # | method | does |
 # |---|---|
-# | `append(sequence)` | returns block and cell of its next token; an unknown name begins a new sequence. Takes a block, any free one, only when it is needed, and raises `MemoryError` where none is free: then **nothing has changed** |
-# | `table(sequence)` | its blocks, in order |
-# | `fork(sequence, child)` | the child has all its tokens, in the same blocks |
-# | `free(sequence)` | ends it; a block is free when nobody has it |
+# | `append(sequence)` | returns block and cell of its next token. A name that is unknown, or was freed, begins a new sequence |
+# | `table(sequence)` | returns the list of its blocks, in order |
+# | `fork(sequence, child)` | gives the child, a new name, all tokens of the sequence, in the same blocks; takes no block |
+# | `free(sequence)` | ends the sequence; a block is free when no sequence has it |
 #
-# If the next cell lies in a block that others have too, `append` takes a new block, appends `(old block, new block, number of filled cells)` to `self.copies`, and returns a cell of the new one. After each `append` the owner of the memory copies, empties the list, then writes. After every request each token must be readable. Four scenarios, a point each: `append`, `free`, `share` (forks at the end of a block), `copy`.
+# - Token $n$ of a sequence, from 0, lies in its block number `n // block_size`, cell `n % block_size`. After every request, each token must be found there.
+# - `append` takes a block, any free one, only when it needs one: for a first cell, or to copy.
+# - *Copy:* if the next cell lies in a block that another sequence has, too, `append` takes a new block in its place and returns the cell there. It adds `(old block, new block, number of cells filled before)` to `self.copies`. The server then makes this copy, empties `self.copies`, and writes the token.
+# - Where `append` needs a block and none is free, it raises `MemoryError`, and **nothing has changed**.
+#
+# Four scenarios, a point each: `append`, `free`, `share` (forks at the end of a block), `copy`.
 #
 # *By hand:* the `story` below → cells **0, 1, 0, 1**, and one copy, of **1** cell.
 
@@ -598,7 +603,7 @@ paged_blocks(owners, names, 8)
 # In a **mixture of experts** (E2) each token goes to $k$ of $E$ feed-forward blocks. A token meets only the chosen ones; but memory holds all, and a *batch* reads every expert that any of its tokens chose.
 
 # %% Experts that a batch reads [markdown] exercise="u13-touched" points=1.5 minutes=4 difficulty=3 importance=4
-# **Write** `expected_experts`: how many of `num_experts` are chosen by at least one of `num_tokens` tokens, on average, if each token chooses `experts_per_token` *different* ones at random.
+# **Write** `expected_experts`: how many of `num_experts` are chosen by at least one of `num_tokens` tokens, on average, if each token chooses `experts_per_token` *different* ones at random. A `float`, not rounded.
 #
 # *By hand:* one token of Mixtral: **2**. Two tokens: **3.5**.
 
@@ -713,9 +718,12 @@ pd.DataFrame(rows).T
 # A pass of the large model over five tokens reads the same weights as a pass over one. So a small **draft model** proposes tokens, and the large one looks at all of them in a single pass (**speculative decoding**). Each token must keep the chance $p(x)$ that the large model gives it; the draft gives $q(x)$. Accept or replace each proposal, and keep as many as possible.
 
 # %% Accept or replace [markdown] exercise="u13-accept" points=2.5 minutes=13 difficulty=4 importance=4 extra=true
-# **Write** `speculative_rule`: `p` and `q` are lists of chances, one for each token; return two lists. First, the chance to **accept** each token if the draft proposes it. Second, the chances from which the next token is drawn **after a rejection**; they add up to 1. Where $q(x) = 0$ the first, and where $p = q$ the second, may be anything, but must not raise.
+# **Write** `speculative_rule`, such that tokens come out with the chances `p`, and as many proposals as possible are accepted. `p` and `q` are lists of chances, one for each token. Return two lists of numbers, as long; all or nothing:
 #
-# The inputs are fractions; fractions and floats are both right.
+# 1. the chance to **accept** each token if the draft proposes it (any number where $q(x) = 0$),
+# 2. the chances from which the next token is drawn **after a rejection**; they add up to 1 (any numbers if $p = q$).
+#
+# The inputs are fractions; return fractions or floats.
 #
 # *By hand:* $p = (3/4, 1/4)$, $q = (1/2, 1/2)$ → the first token is always accepted, the second with chance **1/2**; after a rejection always the **first**.
 
@@ -775,9 +783,9 @@ for length in (0, 1, 2, 4, 8):
 # ### How far to guess
 
 # %% Speed of speculation [markdown] exercise="u13-speculate" points=1.5 minutes=8 difficulty=2 importance=4 extra=true
-# **Write** `speculation`: each drafted token is accepted with chance `acceptance`, on its own. A pass of the draft model takes `draft_cost` passes of the large one; a pass of the large model takes the same time for any few tokens. After `draft_length` drafts and one pass of the large model:
+# **Write** `speculation`: each drafted token is accepted with chance `acceptance`, on its own. The first that is rejected is replaced by a token of the large model, and the drafts behind it are lost; if none is, the large model adds a token. A pass of the draft model takes `draft_cost` passes of the large one; a pass of the large model takes the same time for any few tokens. After `draft_length` drafts and one pass of the large model:
 #
-# - `"tokens"`: how many tokens come out on average; the large model's own one is among them.
+# - `"tokens"`: how many tokens come out on average, with the one of the large model.
 # - `"speedup"`: tokens per time, in multiples of one token per pass. Half of the points each.
 #
 # *By hand:* acceptance 1/2, cost 1/4, two drafts → **1.75** tokens, **1.1667** times as fast.
@@ -854,7 +862,7 @@ compare("u13-drafts-stop", "conversations", measured=stops)
 # %% Attention over latents [markdown] exercise="u13-latent-step" points=2.5 minutes=13 difficulty=4 importance=4 extra=true
 # **Write** `latent_attention` for one new token: `q_nope` (no position) $(b, a, d_n)$ and `q_rope` $(b, a, d_r)$, `latents` $(b, t, r)$ and `rope_keys` $(b, t, d_r)$ of all tokens up to it, `key_up` $(r, a, d_n)$ and `value_up` $(r, a, d_v)$. Return $(b, a, d_v)$. The scale is that of a whole key, $1/\sqrt{d_n + d_r}$. Everything is already rotated and normalised.
 #
-# Two scenarios, half of the points each: `result`; `flops`, where the FLOPs must also be those of the absorbed form: nothing is made for each head *and* cached token but its score and its weight.
+# Two scenarios, half of the points each: `result`, and `flops`, where the FLOPs must also be those of the absorbed form: nothing is computed for each head *and* cached token but its score and its weight.
 
 
 # %% solution="u13-latent-step"
@@ -918,7 +926,7 @@ print(f"{steps['expanded'] / steps['absorbed']:.1f} times fewer, after 4,096 tok
 # On many devices each expert takes at most so many tokens of a batch. Choices beyond that are dropped, and places may stay empty.
 
 # %% What a capacity loses [markdown] exercise="u13-capacity" points=1.5 minutes=9 difficulty=2 importance=3 extra=true
-# **Write** `capacity_losses`: `choices` has the experts of each token, its first choice first. Places are given to all first choices in the order of the tokens, then to all second choices, and so on; each expert has `capacity` of them. Return (a third of the points each):
+# **Write** `capacity_losses`: `choices` has the experts of each token, equally many, its first choice first. Places are given to all first choices in the order of the tokens, then to all second choices, and so on; each expert has `capacity` of them. Return (a third of the points each):
 #
 # - `"dropped"`: choices that got no place.
 # - `"lost_tokens"`: tokens without any place.

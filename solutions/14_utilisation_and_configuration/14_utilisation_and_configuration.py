@@ -19,7 +19,7 @@
 # %% [markdown] opening=true
 # ![One token of a 1B model on an A100, to scale. Predicted: products 29.0 microseconds, gathers 1.0, attention 14.2, all other kernels 9.7, together 53.9. Measured: 56.2. Half of the time is no matrix product.](hero.svg)
 #
-# A model of 1B parameters, sequences of 4,096 tokens, four A100s: which configuration? That is the lectures' last problem, and you have every part of the answer. Published runs will tell you what sets the pace of a step and who waits without need. Then your planner chooses layouts on clusters that it has not seen, and others' clocks judge it.
+# A model of 1B parameters, sequences of 4,096 tokens, four A100s: which configuration? That is the lectures' last problem. Published runs will tell you what sets the pace of a step and who waits without need. Then your planner chooses layouts on clusters that it has not seen, and others' clocks judge it.
 #
 # 1. **Convert** a printed utilisation into one convention.
 # 2. **Fit** what sets the pace of a step, on one model, and predict others.
@@ -97,12 +97,12 @@ plan()
 #
 # $$L\,h^2 \left(12 + 12\,\frac{a_{kv}}{a} + 18\,\frac{f}{h} + 12\,\frac{s}{h} + 6\,\frac{v}{h}\right)$$
 #
-# The last term is the head, which comes *once* and not in every layer: as printed, the formula gives Llama-3.2-1B at 4,096 tokens 3.97 times its FLOPs (with half of attention), and an honest 36.5 % becomes 145 %. And $12\,\frac{s}{h}$ is attention in full; a causal mask leaves half of it. The "groups" of the slide are key-value heads.
+# The last term is the head, which comes *once* and not in every layer: as printed, the formula gives Llama-3.2-1B at 4,096 tokens 3.97 times its FLOPs (with half of attention), and an honest 36.5 % becomes 145 %. And $12\,\frac{s}{h}$ is attention in full; a causal mask leaves half of it.
 #
 # The Ultra-Scale Playbook's banner counts tied words once more as soon as there are pipeline stages: 11.27 instead of 9.65 GFLOPs a token. Of the 26 pairs of a model and a number of nodes that it swept, there are 7 where the plan with the highest printed MFU is not the fastest, by up to 9.8 %. "40 to 60 % is good" means little without a convention and a device.
 
 # %% Convert a utilisation [markdown] exercise="u14-convention" points=2 minutes=11 difficulty=2 importance=5
-# **Write** `causal_percent`: a table prints `percent`, and you return what *this course* would print for the same run: all products, half of attention. (Without biases; without a gate $18\,\frac{f}{h}$ becomes $12\,\frac{f}{h}$.) `convention` says what the table counts:
+# **Write** `causal_percent`: a table prints `percent`; return what *this course* would print for this run, not rounded. We count the formula above, but the head once, and half of attention. The table counts by its `convention`:
 #
 # | `convention` | FLOPs per token |
 # |---|---|
@@ -111,7 +111,9 @@ plan()
 # | `"with recomputation"` | $\frac43$ of that |
 # | `"lecture"` | the formula above as printed, the head once in each layer |
 #
-# *By hand:* a device's peak, the run's speed, everything but the FLOPs cancels. If a table counts twice as many FLOPs as we do, its 50 % are our **25 %**.
+# Without a gate $18\,\frac{f}{h}$ becomes $12\,\frac{f}{h}$. Biases do not count.
+#
+# *By hand:* peak and speed cancel. If a table counts twice as many FLOPs as we do, its 50 % are our **25 %**.
 
 
 # %% solution="u14-convention"
@@ -218,12 +220,10 @@ for what, (printed, run) in some.items():
 pd.DataFrame(rows).T.round(2)
 
 # %% [markdown]
-# Only 2.2 times as fast. And 59.0 % are 51.8 in our convention. ($6N$ with half of attention gives 52.1: this $N$ has a table of positions, which multiplies nothing.) The same program reaches 59 % on one device and 40 % on the other. Where does the time go?
+# Only 2.2 times as fast. And 59.0 % is 51.8 in our convention. ($6N$ with half of attention gives 52.1: this $N$ has a table of positions, which multiplies nothing.) The same program reaches 59 % on one device and 40 % on the other. Where does the time go?
 
 # %% [markdown]
 # ## Three kinds of work
-#
-# Which operations compute, and which move (unit 02)?
 #
 # - **Products** compute. Large ones reach 271 TFLOP/s on an A100 and 795 on an H100, of 312 and 989 (Bekman, *Machine Learning Engineering*).
 # - **Attention** computes as well, in kernels that skip what the mask hides and make the scores again in backward.
@@ -306,7 +306,7 @@ pd.DataFrame(
 predict("u14-pace-ms", None, "ms")
 
 # %% What sets the pace [markdown] exercise="u14-pace" points=3 minutes=13 difficulty=3 importance=5
-# **Write** `pace`. Each row is `[num_layers, work_seconds, measured_seconds]` of a micro-batch; `launch` is the same for all of them. A maximum has kinks, so don't derive: *try* each launch from 0 to 20 ms in steps of 0.01 ms, and keep the one with the smallest sum of squared relative errors, $\frac{\text{predicted}}{\text{measured}} - 1$. Then predict a micro-batch of another model, with `num_layers` layers and `work_seconds`. Each key is a third of the points, to one per cent:
+# **Write** `pace`. Each row is `[num_layers, work_seconds, measured_seconds]` of a micro-batch; `launch` is the same for all of them. A maximum has kinks, so don't differentiate: *try* each launch from 0 to 20 ms in steps of 0.01 ms, and keep the one with the smallest sum of squared relative errors, $\frac{\text{predicted}}{\text{measured}} - 1$. Then predict a micro-batch of another model, with `num_layers` layers and `work_seconds`. Each key is a third of the points, to one per cent:
 #
 # | key | seconds |
 # |---|---|
@@ -403,16 +403,16 @@ extra_by_stages(every)
 # | 4 | `dist.barrier()` of all ranks, at each border | in proportion to the nodes |
 
 # %% Who waits [markdown] exercise="u14-waits" points=4 minutes=20 difficulty=3 importance=4
-# **Write** `who_waits`. Each row has `"stages"`, `"nodes"`, `"micro_batch"` ($b$), `"num_micro_batches"` ($m$), and the `"predicted"` and `"measured"` seconds of a *step*, which waits for $m + p - 1$ micro-batches. A row pays if its extra seconds, divided by $m + p - 1$, exceed 0.2; some row always does. Each key is a quarter of the points:
+# **Write** `who_waits`. Each row has `"stages"`, `"nodes"`, `"micro_batch"` ($b$), `"num_micro_batches"` ($m$), and the `"predicted"` and `"measured"` seconds of a *step*. A micro-batch pays the extra seconds, measured less predicted, divided by $m + p - 1$. A row pays if that exceeds 0.2 s; some row always does. Each key is a quarter of the points:
 #
 # | key | |
 # |---|---|
-# | `"paying"` | rows that pay |
-# | `"two"` | the median of what a micro-batch of such a row pays, with two stages |
-# | `"more"` | the same with more than two; either is 0 where there is none |
-# | `"line"` | 1 to 4: the line that explains who pays how much |
+# | `"paying"` | number of paying rows |
+# | `"two"` | what a micro-batch pays, median of the paying rows with two stages |
+# | `"more"` | the same with more than two; each is 0 where no row is |
+# | `"line"` | 1 to 4: the line above that explains who pays how much |
 #
-# Other sweeps have other culprits, so let the rows decide.
+# Other sweeps have other culprits. Where $b$ or the nodes matter, rows with the largest pay several times as much as rows with the smallest; else less than twice.
 #
 # *By hand:* two stages, 15 micro-batches, predicted 1.6 s, measured 8.0 → 16 times **0.4** s. Four stages, 13 micro-batches, 1.6 and 16.0 → 16 times **0.9**. One stage, 2.0 and 2.1 → does not pay. With one node and $b$ = 1 throughout: line **1**.
 
@@ -880,11 +880,11 @@ errors_over_hours(curves)
 # The sweep also says what world rank 0 reserved, which lies on the first pipeline stage, and which 1,578 layouts failed. nanotron cuts by cost: the head costs as much as several layers, so the first of two pipeline stages of 1.34B has 10 of the 16.
 
 # %% Bytes of the first rank [markdown] exercise="u14-memory" points=3 minutes=14 difficulty=3 importance=4 extra=true
-# **Write** `rank_bytes`, by part. `sizes` has the `"parameters"` $N$ and `"layers"` of rank 0, and for one sequence, on all $t$ ranks together, `"layer_bytes"` (what one layer keeps) and `"logits"` (numbers). `plan.zero_stage` is 0 (DDP) or 1.
+# **Write** `rank_bytes`, exact `int`s by part. `sizes` has the `"parameters"` $N$ and `"layers"` of rank 0, and for one sequence, on all $t$ ranks together, `"layer_bytes"` (what one layer keeps) and `"logits"` (numbers). `plan.zero_stage` is 0 (DDP) or 1.
 #
 # | key | bytes |
 # |---|---|
-# | `"state"` | weights in bf16, gradients in fp32, Adam with a master copy in fp32, shared by the replicas in ZeRO stage 1 (of $\lceil N/d \rceil$ parameters); DDP also has one more gradient in bf16, its buckets, if there are several replicas |
+# | `"state"` | all weights in bf16 and gradients in fp32; Adam's moments and a master copy in fp32, in ZeRO stage 1 of $\lceil N/d \rceil$ parameters; DDP with several replicas also has a gradient in bf16, its buckets |
 # | `"layers"` | what the rank's layers keep for all micro-batches in flight with 1F1B |
 # | `"logits"` | in fp32, and as large a gradient; with several pipeline stages they lie elsewhere |
 # | `"added"` | nanotron's own: each new gradient in bf16; in ZeRO stage 1 with several replicas, all weights gathered once more |
@@ -1125,13 +1125,13 @@ pd.DataFrame(rows).round(2)
 #
 # You can now say what a training run needs before it begins, what that rests on, and on which machines it was checked: nodes of eight, up to 32 of them.
 #
-# *To read on:* Korthikanti et al. 2022, *Reducing Activation Recomputation*, section 6. The Ultra-Scale Playbook, *Finding the best training configuration* (30 minutes).
+# *Further reading:* Korthikanti et al. 2022, *Reducing Activation Recomputation*, section 6. The Ultra-Scale Playbook, *Finding the best training configuration* (30 minutes).
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 plan()
 
 # %% [markdown]
-# **Take it with you.** `report` plans any model on any machine: first roughly, then with its fastest plan, which is the answer. In a script of yours in the folder `work`: `from planner import report`.
+# **Take it with you.** `report` plans any model on any machine: first roughly, then with its fastest plan. In a script of yours in the folder `work`: `from planner import report`.
 
 # %% tags=["demonstration", "nbval-ignore-output"]
 other = replace(

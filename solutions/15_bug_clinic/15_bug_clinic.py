@@ -240,7 +240,7 @@ compare("u15-hang", "ranks", measured=ranks_that_return(broken_2, 64, 130))
 #
 # - Each row counts once. How you split the rows is up to you. The loss is the sum of squares over all rows, divided by the number of rows.
 # - `grad` may hold gradients that this rank has accumulated and not yet summed. They belong to the total, on ranks without rows too.
-# - One all-reduce for each parameter, and no other call.
+# - One all-reduce for each parameter, and no other call. `rows` stays unchanged.
 #
 # *By hand:* five rows on four ranks, in shares of two: the last rank has none, and still makes **4** calls for two layers with biases.
 
@@ -338,7 +338,7 @@ repaired = run_of_four_layers(overlapping)
 compare("u15-hooks", "ms", measured=round(1e3 * repaired.step_seconds, 9))
 
 # %% Overlap that hides nothing [markdown] exercise="u15-hooks" points=1.5 minutes=7 difficulty=3 importance=5 extra=true
-# **Repair** `backward_in_hooks`: one asynchronous all-reduce per gradient, started as early as possible. Backward never waits, and when the function returns, every `grad` is the sum over all ranks.
+# **Repair** `backward_in_hooks`: one asynchronous all-reduce per gradient, started as early as possible. Backward never waits, and when the function returns, every `grad` is the sum over all ranks. Every parameter gets a gradient on every rank.
 #
 # - `grad` may hold gradients that this rank has accumulated. Backward adds to them, and you send the total.
 # - Leave no hook on the model.
@@ -473,6 +473,7 @@ compare("u15-apart", "times as far apart", measured=round(distance(50) / distanc
 # **Repair** `train_together`: plain gradient descent, after which all ranks have the weights and buffers that rank 0 would have had, training alone on all rows.
 #
 # - Ranks are given different weights *and buffers*. Gradient descent leaves buffers alone.
+# - The loss of a batch is that of trainer 4: the sum of squares over all its rows, divided by their number. Each step subtracts `learning_rate` times its gradient.
 # - Each tensor of the model is sent once, each gradient once per step. Without a batch, ranks still end equal.
 # - `comm.broadcast(tensor, source=0)` copies rank 0's tensor to all ranks, in place.
 #
@@ -575,7 +576,7 @@ compare(
 # %% Longer than its limit [markdown] exercise="u15-clip" points=1.5 minutes=6 difficulty=2 importance=4 extra=true
 # **Repair** `backward_clipped`: every rank ends with the gradient of the whole batch, clipped by the norm of that whole gradient, and returns this norm as it was before clipping.
 #
-# - A gradient below the limit stays as it is.
+# - A gradient whose norm is below `max_norm` stays as it is.
 # - One all-reduce for each parameter, and no other call.
 #
 # *By hand:* two ranks with gradients (3, 0) and (0, 4), limit 1 → every rank has **(0.6, 0.8)** and returns **5**.
@@ -682,9 +683,9 @@ compare("u15-scale", "of the right norm", measured=norm_over_right(broken_6, 8))
 # **Repair** `backward_of_mean`: every rank ends with the gradient of the mean of all squares, over all rows of all micro-batches of all ranks.
 #
 # - All micro-batches have the same number of rows, and all ranks have the same number of micro-batches. `grad` is None before.
-# - One all-reduce for each parameter.
+# - One all-reduce for each parameter. The list `micro_batches` stays unchanged.
 #
-# *By hand:* two ranks with three micro-batches of one row each, and the six rows' own gradients are 1 to 6 → **3.5** on both ranks.
+# *By hand:* two ranks with three micro-batches of one row each; the six rows' own gradients are 1 to 6 → **3.5** on both ranks.
 
 
 # %% solution="u15-scale"
@@ -777,7 +778,7 @@ def never_sent(trainer, widths, bucket_bytes):
 compare("u15-drift", "bytes", measured=never_sent(broken_7, [8, 8, 32, 8, 8], 2048))
 
 # %% The head drifts [markdown] exercise="u15-drift" points=1 minutes=6 difficulty=2 importance=4 extra=true
-# **Repair** `exchange_in_buckets`: every gradient is summed over ranks, in exactly one bucket.
+# **Repair** `exchange_in_buckets`: run backward, then sum every gradient over ranks, in exactly one bucket. `send`, given above, sums one bucket.
 #
 # - Fill buckets in the order of `model.parameters()`. Send one as soon as it holds at least `bucket_bytes`; what remains goes in one last bucket.
 # - If nothing remains, send nothing.
@@ -877,7 +878,8 @@ compare("u15-masks", "times the noise", computed=4, measured=times_the_noise(bro
 # **Repair** `backward_with_dropout`: no two ranks and no two steps drop the same units.
 #
 # - The same `seed` gives the same masks again, whatever ran before. With another seed, each rank's masks differ from its own before.
-# - Dropout stays on. The gradients of all ranks and batches are still summed, with one all-reduce for each parameter.
+# - No two ranks draw from one sequence of random numbers, one a little later than the other.
+# - Dropout stays on. Each rank runs the model once for each batch, on the rows that trainer 8 gives it. The gradients of all ranks and batches are still summed, with one all-reduce for each parameter.
 #
 # *By hand:* two ranks and two batches → **4** different masks.
 
