@@ -6,7 +6,7 @@
 (1.6, 0.7)
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 CENTS = 2  # digits of a price in GPU-hours
@@ -48,12 +48,10 @@ class SweptRun:
 
 
 class Shop:
-    """Runs that are measured for GPU-hours.
+    """Runs that are measured for GPU-hours; what is paid is paid.
 
     Attributes:
         offers: The runs on offer.
-        left: GPU-hours that are left.
-        bought: Seconds of a step of each run that was bought.
     """
 
     def __init__(self, seconds: Mapping[SweptRun, float], budget: float) -> None:
@@ -63,9 +61,18 @@ class Shop:
             seconds: Of a step of each run on offer.
             budget: GPU-hours.
         """
-        self._seconds = dict(seconds)
-        self.offers, self.left = tuple(self._seconds), budget
-        self.bought: dict[SweptRun, float] = {}
+        self.offers = tuple(seconds)
+        self._bought, self._left, self._buy = _till(dict(seconds), budget)
+
+    @property
+    def left(self) -> float:
+        """GPU-hours that are left."""
+        return self._left()
+
+    @property
+    def bought(self) -> dict[SweptRun, float]:
+        """Seconds of a step of each run that was bought."""
+        return self._bought()
 
     def buy(self, run: SweptRun) -> float:
         """Measured seconds of a step, for the run's price; who has paid does not pay again.
@@ -74,18 +81,32 @@ class Shop:
             NotOnOffer: If the run is not for sale.
             OverBudget: If it costs more than is left; then nothing is bought.
         """
-        if run not in self._seconds:
-            raise NotOnOffer(f"wanted a run of `offers`, got {run}")
-        if run not in self.bought:
-            if run.price > self.left:
-                raise OverBudget(
-                    f"{run.name} costs {run.price} GPU-hours, and {self.left} are left: "
-                    "compare its `price` with `left` before you buy"
-                )
-            self.left = round(self.left - run.price, CENTS)
-            self.bought[run] = self._seconds[run]
-        return self.bought[run]
+        return self._buy(run)
 
     def __repr__(self) -> str:
         """How many runs there are, and what is left."""
         return f"<shop: {len(self.offers)} on offer, {self.left} GPU-hours left>"
+
+
+def _till(
+    seconds: dict[SweptRun, float], budget: float
+) -> tuple[Callable[[], dict[SweptRun, float]], Callable[[], float], Callable[[SweptRun], float]]:
+    """What was bought, what is left, and how to buy; in no attribute that somebody could set."""
+    paid: dict[SweptRun, float] = {}
+
+    def left() -> float:
+        return round(budget - sum(run.price for run in paid), CENTS)
+
+    def buy(run: SweptRun) -> float:
+        if run not in seconds:
+            raise NotOnOffer(f"wanted a run of `offers`, got {run}")
+        if run not in paid:
+            if run.price > left():
+                raise OverBudget(
+                    f"{run.name} costs {run.price} GPU-hours, and {left()} are left: "
+                    "compare its `price` with `left` before you buy"
+                )
+            paid[run] = seconds[run]
+        return paid[run]
+
+    return lambda: dict(paid), left, buy

@@ -162,12 +162,22 @@ class Choice:
 
     def _instead(self, framework: str) -> str:
         """The fastest plan that a framework can express."""
-        for each in self.possible:
+        for each in sorted(self.possible, key=lambda plan: not self._fits(plan)):
             with contextlib.suppress(ValueError):
                 said = self._flags_of(each, framework)
-                return f"the fastest that it can express: {each} ({self._compared(each)}): {said}"
-        precision = "fp32" if self.mission.has_fp32_gradients else "bf16"
-        return f"nor for any other plan that fits with gradients in {precision}"
+                doubt = "" if self._fits(each) else f"; {self._verdict(each)}"
+                compared = f"{self._compared(each)}{doubt}"
+                return f"the fastest that it can express: {each} ({compared}): {said}"
+        if self.mission.has_fp32_gradients:
+            return "nor can it express any other plan that fits"
+        return (
+            "nor can it express any other plan that fits with gradients in bf16; see what it can "
+            "with has_fp32_gradients=True in the mission"
+        )
+
+    def _fits(self, plan: Plan) -> bool:
+        """Whether it fits with what the framework adds."""
+        return self.costs.memory(plan).expected <= self.mission.machine.memory_bytes
 
 
 def _sizes(plan: Plan) -> tuple[int, ...]:

@@ -9,11 +9,12 @@ SHADES = (colours.COMPUTED, colours.COMMUNICATION, colours.IDLE, colours.NEUTRAL
 NEAR = 10  # per cent
 
 
-def errors_over_hours(percents: Mapping[str, Mapping[float, float]]) -> Picture:
+def errors_over_hours(percents: Mapping[str, Mapping[float, float]], at: float) -> Picture:
     """Errors in per cent over GPU-hours.
 
     Args:
         percents: By name, the error for each budget; the one that is talked about comes first.
+        at: The budget that the caption names, GPU-hours.
     """
     figure, ax = axes(height=3.0)
     for (name, own), shade in zip(percents.items(), SHADES, strict=False):
@@ -26,6 +27,5 @@ def errors_over_hours(percents: Mapping[str, Mapping[float, float]]) -> Picture:
     ax.set_xlabel("GPU-hours")
     ax.set_ylabel("error, %")
     ax.legend(frameon=False)
-    ends = [f"{name} {list(own.values())[-1]:.0f} %" for name, own in percents.items()]
-    most = max(next(iter(percents.values())))
-    return Picture(figure, f"Error after {most:g} GPU-hours: {', '.join(ends)}.")
+    there = [f"{name} {own[at]:.0f} %" for name, own in percents.items()]
+    return Picture(figure, f"Error after {at:g} GPU-hours: {', '.join(there)}.")

@@ -11,20 +11,21 @@ from autograder.checking.result_form import WrongForm, is_number
 from autograder.observers.tools import errors_as_data
 from course_utils.configs.shop import NotOnOffer, OverBudget, Shop, SweptRun
 
-ALLOWED_PERCENT = {"in the median": 10, "in each kind": 20}
+ALLOWED_PERCENT = {"in the median": 12, "in each kind": 30}
 IN_MEDIAN, IN_EACH_KIND = ALLOWED_PERCENT
+FAR = 5  # times as much or as little, which tells of a wrong unit where one run is asked for
 ALIKE = 1.2  # from the smallest to the largest ratio of what is predicted over what is right
 
 PACES = {
     "gpu": (
         "the GPU sets the pace",
-        "Which runs does the GPU pace even if it is twice as fast and the CPU twice as slow, and "
-        "what do their seconds say of `gpu`?",
+        "In which runs does the GPU set the pace even if it is twice as fast and the CPU twice as "
+        "slow, and what do their seconds say of `gpu`?",
     ),
     "launch": (
         "the CPU sets the pace, without stages on several nodes",
-        "Which runs does the CPU pace even if it is twice as fast and the GPU twice as slow, and "
-        "what do their seconds say of `launch`?",
+        "In which runs does the CPU set the pace even if it is twice as fast and the GPU twice as "
+        "slow, and what do their seconds say of `launch`?",
     ),
     "turn": (
         "the CPU sets the pace, with stages on several nodes",
@@ -68,7 +69,7 @@ def _seconds(predicted: Any, count: int) -> list[float]:
     Raises:
         WrongForm: If it is something else, or of another length.
     """
-    wanted = f"a list of {count} numbers, one for each run in `asked`"
+    wanted = f"a list of {count} number{'s' * (count != 1)}, one for each run in `asked`"
     values = predicted.tolist() if hasattr(predicted, "tolist") else predicted
     if not isinstance(values, list | tuple):
         raise WrongForm(wanted, describe(predicted))
@@ -149,7 +150,8 @@ def _first_wrong(case: Case, observed: Plain, right: Plain) -> tuple[str, float]
     if not observed["bought"]:
         return "nothing_bought", 1
     ratios = [x / y for x, y in zip(predicted, measured, strict=True)]
-    if len(ratios) > 1 and 0 < max(ratios) < ALIKE * min(ratios):
+    is_far = len(ratios) > 1 or not 1 / FAR < ratios[0] < FAR
+    if is_far and 0 < max(ratios) < ALIKE * min(ratios):
         return "one_factor", round(median(ratios), 3)
     return wrong
 

@@ -74,7 +74,7 @@ def flags(framework: str, plan: Plan, seq_len: int, num_sequences: int) -> list[
     missing = [trait for trait in traits(plan) if trait not in known]
     if missing:
         named = [each for each in missing[1:] if _why(framework, each)]
-        whys = "; ".join(_refusal(framework, each) for each in missing[:1] + named)
+        whys = "; nor for ".join(_refusal(framework, each) for each in missing[:1] + named)
         raise ValueError(f"{plan}: {framework} has no argument for {whys}")
     if seq_len % plan.tensor:
         raise ValueError(

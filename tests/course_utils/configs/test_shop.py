@@ -1,5 +1,7 @@
 """What a shop sells, and what it refuses."""
 
+import copy
+
 import pytest
 
 from course_utils.configs.shop import NotOnOffer, OverBudget, Shop, SweptRun
@@ -29,3 +31,14 @@ def test_a_run_that_is_not_on_offer_is_not_sold():
 
 def test_times_are_not_shown():
     assert repr(Shop({ONE: 1.6}, budget=1.0)) == "<shop: 1 on offer, 1.0 GPU-hours left>"
+
+
+def test_nobody_gets_more_hours_than_the_shop_had():
+    shop = Shop({ONE: 1.6, TWO: 2.0}, budget=ONE.price)
+    shop.buy(ONE)
+    with pytest.raises(AttributeError):
+        shop.left = 100.0
+    shop.bought.clear()
+    for each in (shop, copy.copy(shop), copy.deepcopy(shop)):
+        with pytest.raises(OverBudget):
+            each.buy(TWO)

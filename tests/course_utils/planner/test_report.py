@@ -243,11 +243,15 @@ def test_the_two_times_name_each_other_and_their_utilisation():
 def test_a_framework_that_cannot_express_the_plan_has_the_fastest_that_it_can_express():
     notes = {label: note for label, _, note in Choice(MISSION, STAGED).rows()}
     others = [each for each in Choice(MISSION, STAGED).possible if each.pipeline == 1]
-    assert f"the fastest that it can express: {others[0]} (" in notes["in DeepSpeed"]
+    costs, limit = Choice(MISSION, STAGED).costs, MISSION.machine.memory_bytes
+    fitting = [each for each in others if costs.memory(each).expected <= limit]
+    assert f"the fastest that it can express: {fitting[0]} (" in notes["in DeepSpeed"]
     assert "zero_optimization.stage=" in notes["in DeepSpeed"]
 
 
 def test_where_a_framework_can_express_no_plan_the_report_says_so():
     notes = {label: note for label, _, note in Choice(MISSION, STAGED).rows()}
-    said = "; nor for any other plan that fits with gradients in bf16"
-    assert notes["in nanotron"].endswith(said)
+    assert (
+        "; nor can it express any other plan that fits with gradients in bf16"
+        in (notes["in nanotron"])
+    )
