@@ -48,7 +48,7 @@ def test_what_was_bought_comes_first(answer, name):
 def test_each_kind_has_its_median():
     assert wrong(buys_one(1.1, 2.2)) == {}
     assert wrong(buys_one(1.0, 3.0)) == {"launch_percent": 50}
-    assert wrong(buys_one(1.25, 3.0)) == {"gpu_percent": 25}
+    assert wrong(buys_one(1.35, 4.0)) == {"gpu_percent": 35}
     assert wrong(buys_one(1.2, 3.0), budget.IN_MEDIAN) == {"median_percent": 35}
 
 
