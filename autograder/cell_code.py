@@ -21,7 +21,7 @@ def python_of(source: str) -> str:
     first = source.lstrip().partition("\n")[0]
     if first.startswith("%%") and not TIMED.match(first):
         return ""
-    if not is_readable(source) or tree_of(source):  # in brackets, a percent sign may begin a line
+    if tree_of(source) or not is_readable(source):  # in brackets, a percent sign may begin a line
         return source
     return textwrap.dedent("\n".join(map(_python_line, source.split("\n"))))
 

@@ -13,7 +13,7 @@ A micro-batch takes the longer of the GPU's work and the CPU's launches, and a s
 """
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import filterfalse
 from statistics import median
 from typing import NamedTuple
@@ -79,6 +79,23 @@ def pace_by(run: SweptRun, constants: Constants) -> str:
     return "turn" if spans_nodes(run) else "launch"
 
 
+def that_tell(offers: Iterable[SweptRun]) -> dict[str, list[SweptRun]]:
+    """Runs of three kinds, by the constant that they may tell: those first that tell most of it."""
+    every = list(offers)
+    across = sorted(filter(spans_nodes, every), key=lambda run: layer_work(run) / run.tensor)
+    within = sorted(filterfalse(spans_nodes, every), key=layer_work)
+    return {"turn": across, "launch": within, "gpu": within[::-1]}
+
+
+def median_by_kind(errors: Sequence[float], kinds: Sequence[str]) -> dict[str, float]:
+    """The median error of the runs of each of `KINDS` that is there."""
+    of_kind = {
+        kind: [error for error, each in zip(errors, kinds, strict=True) if each == kind]
+        for kind in KINDS
+    }
+    return {kind: median(own) for kind, own in of_kind.items() if own}
+
+
 def predict_runs(shop: Shop, asked: Sequence[SweptRun]) -> list[float]:
     """Seconds of a step of runs that are not on offer.
 
@@ -90,9 +107,8 @@ def predict_runs(shop: Shop, asked: Sequence[SweptRun]) -> list[float]:
         asked: Runs on the same cluster.
     """
     few = max(1, len(shop.offers) // SHARE)
-    across = sorted(filter(spans_nodes, shop.offers), key=lambda run: layer_work(run) / run.tensor)
-    within = sorted(filterfalse(spans_nodes, shop.offers), key=layer_work)
-    telling = {"turn": across[:few], "launch": within[:few], "gpu": within[-few:]}
+    telling = {kind: own[:few] for kind, own in that_tell(shop.offers).items()}
+    telling["gpu"].reverse()  # of two prices that are equal, that of less work
     taken: dict[str, dict[SweptRun, float]] = {kind: {} for kind in telling}
     by_price = [sorted(own, key=lambda run: run.price) for own in telling.values()]
     for chosen in zip(*by_price, strict=False):

@@ -61,9 +61,12 @@ class Choice:
         """All plans that fit, or may, the fastest first."""
         mission, costs = self.mission, self.costs
         every = plans(mission.model, mission.sequences_per_step, mission.machine)
-        whole = (each for each in every if mission.seq_len % each.tensor == 0)
         limit = mission.machine.memory_bytes
-        allowed = (each for each in whole if costs.memory(each).at_least <= limit)
+        allowed = (
+            each
+            for each in every
+            if costs.is_cut(each) and costs.memory(each).verdict(limit) != "does not"
+        )
         return sorted(allowed, key=costs.seconds_of)
 
     def runners_up(self) -> list[Plan]:
@@ -115,14 +118,12 @@ class Choice:
         exposed = sum(parts.pop(name) for name in EXPOSED)
         said = ", ".join(f"{name} {each:.2f}" for name, each in parts.items())
         seconds = self.costs.seconds_of(self.plan)
-        tokens_per_step = self.mission.sequences_per_step * self.mission.seq_len
-        tokens = tokens_per_step / seconds / self.mission.num_devices
+        tokens = self.mission.tokens_in_step / seconds / self.mission.num_devices
         return f"{seconds:.2f} s", f"{said}, exposed {exposed:.2f}; {tokens:,.0f} tokens/s a device"
 
     def _utilisation(self) -> tuple[str, str]:
         mission = self.mission
-        num_tokens = mission.sequences_per_step * mission.seq_len
-        flops = num_tokens * training_flops_per_token(mission.model, mission.seq_len)
+        flops = mission.tokens_in_step * training_flops_per_token(mission.model, mission.seq_len)
         peak = mission.num_devices * mission.machine.peak_flops_per_second
         return f"{flops / peak / self.costs.seconds_of(self.plan):.1%} of the peak", (
             f"attention in full; “its time” means this share, and the rough “time” assumes "
@@ -177,7 +178,7 @@ class Choice:
 
     def _fits(self, plan: Plan) -> bool:
         """Whether it fits with what the framework adds."""
-        return self.costs.memory(plan).expected <= self.mission.machine.memory_bytes
+        return self.costs.memory(plan).verdict(self.mission.machine.memory_bytes) == "fits"
 
 
 def _sizes(plan: Plan) -> tuple[int, ...]:

@@ -100,6 +100,10 @@ class PlanCosts:
         """
         return math.fsum(self.seconds_by_part(plan).values())
 
+    def is_cut(self, plan: Plan) -> bool:
+        """Whether tensor ranks divide the tokens of a sequence, as sequence parallelism has to."""
+        return self.seq_len % plan.tensor == 0
+
 
 class Searched(PlanCosts):
     """The same for a search, in which sequence parallelism makes some plans impossible.
@@ -109,14 +113,11 @@ class Searched(PlanCosts):
 
     def bytes_of(self, plan: Plan) -> int:
         """Bytes of the fullest rank."""
-        return super().bytes_of(plan) if self._is_cut(plan) else FAR_TOO_MUCH
+        return super().bytes_of(plan) if self.is_cut(plan) else FAR_TOO_MUCH
 
     def seconds_of(self, plan: Plan) -> float:
         """Seconds of a step."""
-        return super().seconds_of(plan) if self._is_cut(plan) else FAR_TOO_MUCH
-
-    def _is_cut(self, plan: Plan) -> bool:
-        return self.seq_len % plan.tensor == 0
+        return super().seconds_of(plan) if self.is_cut(plan) else FAR_TOO_MUCH
 
 
 def refuse(plan: Plan, costs: PlanCosts) -> None:

@@ -76,10 +76,14 @@ class Mission:
         return self.tokens_per_step // self.seq_len
 
     @property
+    def tokens_in_step(self) -> int:
+        """Tokens of a step in whole sequences; at most those wanted, `tokens_per_step`."""
+        return self.sequences_per_step * self.seq_len
+
+    @property
     def step_in_words(self) -> str:
         """Tokens that a step really has; where they are not those wanted, what divides better."""
-        num_sequences = self.sequences_per_step
-        num_tokens = num_sequences * self.seq_len
+        num_sequences, num_tokens = self.sequences_per_step, self.tokens_in_step
         if num_tokens == self.tokens_per_step:
             return f"{num_tokens:,} tokens per step"
         better = 1 << (num_sequences - 1).bit_length()
@@ -91,8 +95,7 @@ class Mission:
 
     def days(self, step_seconds: float) -> float:
         """Days of the run, by seconds of a step."""
-        tokens_per_step = self.sequences_per_step * self.seq_len
-        return self.num_tokens / tokens_per_step * step_seconds / SECONDS_PER_DAY
+        return self.num_tokens / self.tokens_in_step * step_seconds / SECONDS_PER_DAY
 
     def usd(self, days: float) -> float:
         """Price of all devices in so many days."""

@@ -17,13 +17,18 @@ import random
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
 
 from course_utils.configs.shop import CENTS, Shop, SweptRun
-from course_utils.formulas.bought_runs import PUBLISHED, Constants, Predictor, pace_by
+from course_utils.formulas.bought_runs import (
+    PUBLISHED,
+    Constants,
+    Predictor,
+    median_by_kind,
+    pace_by,
+)
 from course_utils.formulas.cluster_step import NANOTRON, StepWork, pace_of, stacked, step_work
 from course_utils.formulas.rates import NODE
 from course_utils.planner.predicted import Prediction, predictions
@@ -127,11 +132,10 @@ class Sale:
                 predicted = predict(Shop(self.offers, budget), list(self.asked))
             except ValueError:
                 return math.inf
-        errors: dict[str, list[float]] = {}
-        for said, (run, seconds) in zip(predicted, self.asked.items(), strict=True):
-            errors.setdefault(pace_by(run, self.cluster), []).append(abs(said / seconds - 1))
-        percent = 100 * max(map(median, errors.values()))
-        return math.inf if math.isnan(percent) else percent
+        errors = [abs(x / y - 1) for x, y in zip(predicted, self.asked.values(), strict=True)]
+        kinds = [pace_by(run, self.cluster) for run in self.asked]
+        percents = [100 * each for each in median_by_kind(errors, kinds).values()]
+        return math.inf if any(map(math.isnan, percents)) else max(percents)
 
 
 def sale(draw: int, held: str = "8.86", cluster: Constants | None = None) -> Sale:

@@ -23,11 +23,11 @@ from course_utils.formulas.bought_runs import (
     Constants,
     buy_in_order,
     fitted,
-    layer_work,
+    median_by_kind,
     pace_by,
     predict_runs,
     seconds_of,
-    spans_nodes,
+    that_tell,
     work_and_launches,
 )
 from course_utils.planner.swept import DEAREST, price_of, seconds_on, sizes, some_cluster, sweep
@@ -211,20 +211,13 @@ def _is_fair(task: Task) -> bool:
 
 def _most_telling(offers: Iterable[SweptRun]) -> list[SweptRun]:
     """Runs of three kinds by turns, the most work first, and the least."""
-    return _by_turns(*_that_tell(offers))
+    return _by_turns(*that_tell(offers).values())
 
 
 def _cheapest_that_tell(offers: Iterable[SweptRun]) -> list[SweptRun]:
     """Of each of three kinds the few runs that tell most, by turns, the cheapest first."""
-    few = (own[:NUM_TELLING] for own in _that_tell(offers))
+    few = (own[:NUM_TELLING] for own in that_tell(offers).values())
     return _by_turns(*(sorted(own, key=lambda run: run.price) for own in few))
-
-
-def _that_tell(offers: Iterable[SweptRun]) -> tuple[list[SweptRun], ...]:
-    """Runs across nodes, of little work and of much, each with those first that tell most."""
-    across = sorted(filter(spans_nodes, offers), key=lambda run: layer_work(run) / run.tensor)
-    within = sorted(itertools.filterfalse(spans_nodes, offers), key=layer_work)
-    return across, within, within[::-1]
 
 
 def _cheapest_of_kinds(offers: Iterable[SweptRun]) -> list[SweptRun]:
@@ -244,11 +237,7 @@ def errors_by_kind(task: Task, predicted: list[float]) -> dict[str, float]:
     """The median error of the runs of each kind."""
     kinds = [pace_by(run, task.cluster) for run in task.asked]
     errors = [abs(x / y - 1) for x, y in zip(predicted, task.asked.values(), strict=True)]
-    return {
-        kind: median(error for error, each in zip(errors, kinds, strict=True) if each == kind)
-        for kind in KINDS
-        if kind in kinds
-    }
+    return median_by_kind(errors, kinds)
 
 
 def budget_cases(seed: int) -> list[Case]:

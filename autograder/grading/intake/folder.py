@@ -70,7 +70,12 @@ def choose(
     candidates: Iterable[Candidate], unit: str, is_written: Callable[[bytes], bool] = bool
 ) -> Found:
     """The notebook of a unit among files: written, by its name, else with most of its cells."""
-    best: tuple[tuple[bool | int, ...], str, bytes | None] = ((False, False, -1), "", None)
+
+    def rank(path: str, raw: bytes) -> tuple[bool | int, ...]:
+        return (is_written(raw), *_rank(path, raw, unit))
+
+    best: tuple[str, bytes | None] = ("", None)
+    highest: tuple[bool | int, ...] = ()
     names, remarks = [], []
     for path, read in candidates:
         try:
@@ -79,10 +84,14 @@ def choose(
             remarks.append(f"{shown(path)} was not read: {error.strerror or error}.")
             continue
         names.append(path)
-        rank = (is_written(raw), *_rank(path, raw, unit))
-        if rank > best[0]:
-            best = (rank, path, raw)
-    return Found(best[2], (*_about(best[1], names, unit), *remarks))
+        taken = best[1]
+        if taken is None:  # one alone is not looked into
+            best = (path, raw)
+            continue
+        highest = highest or rank(best[0], taken)
+        if (other := rank(path, raw)) > highest:
+            best, highest = (path, raw), other
+    return Found(best[1], (*_about(best[0], names, unit), *remarks))
 
 
 def _rank(path: str, raw: bytes, unit: str) -> tuple[bool, int, bool]:

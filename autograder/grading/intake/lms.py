@@ -14,9 +14,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path, PurePosixPath
+
+import nbformat
+from nbformat import NotebookNode
 
 from autograder.commands import ROOT, find_unit, stops_with_a_sentence
 from autograder.grading.intake.archives import BadArchive, Budget, Member, inside, members
@@ -110,20 +113,24 @@ class Replacing:
 
     Attributes:
         may_replace: Answers whether one that seems worse may; the question says why it seems so.
-        releases: The unit's notebooks as released, the latest first.
+        releases: The texts of the unit's notebooks as released, the latest first.
     """
 
     may_replace: Callable[[str], bool] = never
     releases: Sequence[str] = ()
 
+    @cached_property
+    def _notebooks(self) -> list[NotebookNode]:
+        return [nbformat.reads(text, as_version=4) for text in self.releases]
+
     def is_written(self, raw: bytes) -> bool:
         """Whether a notebook holds an answer, so that it counts before one that holds none."""
-        return WorkIn(raw, self.releases).has_answers
+        return WorkIn(raw, self._notebooks).has_answers
 
     def doubt(self, destination: Destination, raw: bytes, handed_in: HandedIn) -> str:
         """Why a person should say whether a notebook replaces the present one; '' if it may."""
         present, time = destination.raw, destination.time
-        if present is None or not WorkIn(present, self.releases).has_any:
+        if present is None or not WorkIn(present, self._notebooks).has_any:
             return ""
         if not self.is_written(raw):
             return "has no written answer, and the one that was collected before has work in it"

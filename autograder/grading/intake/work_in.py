@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-import nbformat
+from nbformat import NotebookNode
 
 from autograder.grading.intake.merge import merge, num_answers
 from autograder.student_notebook import is_added
@@ -16,14 +16,13 @@ class WorkIn:
 
     Args:
         raw: The file.
-        releases: The texts of the unit's notebooks as released, the latest first.
+        releases: The unit's notebooks as released, the latest first.
     """
 
-    def __init__(self, raw: bytes, releases: Sequence[str]) -> None:
-        self._raw = raw
+    def __init__(self, raw: bytes, releases: Sequence[NotebookNode]) -> None:
+        self._raw, self._releases = raw, releases
         parts = sum(map(raw.count, (b"[", b"{", b",")))
         self._is_known = bool(releases) and parts <= MAX_PARTS
-        self._releases = [nbformat.reads(text, as_version=4) for text in releases]
 
     @property
     def has_answers(self) -> bool:

@@ -9,7 +9,7 @@ import gc
 import json
 import linecache
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import cache_from_source
@@ -60,14 +60,13 @@ class NotHereError(RuntimeError):
 @cache
 def forks_of(unit: str) -> tuple[Fork, ...]:
     """The processes of a unit such as ``u05``."""
-    entries = json.loads(FILE.read_text(encoding="utf-8")).get(unit, [])
     return tuple(
         Fork(
             tuple(each["exercises"]),
             frozenset(f"{m}.{name}" for m, names in each["kept"].items() for name in names),
             tuple(each["absent"]),
         )
-        for each in entries
+        for each in _units().get(unit, [])
     )
 
 
@@ -100,8 +99,11 @@ class Course:
                 _remove_code(function)
 
 
-def _units() -> Iterator[str]:
-    yield from json.loads(FILE.read_text(encoding="utf-8"))
+@cache
+def _units() -> dict[str, list[dict[str, Any]]]:
+    """What the file says of the processes of each unit."""
+    units: dict[str, list[dict[str, Any]]] = json.loads(FILE.read_text(encoding="utf-8"))
+    return units
 
 
 def _module_of(name: str) -> str:

@@ -10,6 +10,7 @@ from autograder.checking.plain_data import describe
 from autograder.checking.result_form import WrongForm, is_number
 from autograder.observers.tools import errors_as_data
 from course_utils.configs.shop import NotOnOffer, OverBudget, Shop, SweptRun
+from course_utils.formulas.bought_runs import median_by_kind
 
 ALLOWED_PERCENT = {"in the median": 12, "in each kind": 30}
 IN_MEDIAN, IN_EACH_KIND = ALLOWED_PERCENT
@@ -160,11 +161,7 @@ def _too_large(scenario: str, errors: list[float], kinds: list[str]) -> tuple[st
     """The first median that is larger than allowed."""
     medians = {"median": median(errors)}
     if scenario == IN_EACH_KIND:
-        medians = {
-            kind: median(error for error, each in zip(errors, kinds, strict=True) if each == kind)
-            for kind in PACES
-            if kind in kinds
-        }
+        medians = median_by_kind(errors, kinds)
     for name, percent in medians.items():
         if percent > ALLOWED_PERCENT[scenario]:
             return f"{name}_percent", round(percent, 3)
