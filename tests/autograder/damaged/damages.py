@@ -13,7 +13,7 @@ from typing import Any
 import jupytext
 import nbformat
 
-from tests.autograder.grading.handed_in import ANSWERS, FRESH, packed
+from tests.autograder.grading.handed_in import ANSWERS, FRESH, beside, packed
 
 Content = dict[str, Any]
 Cells = list[dict[str, Any]]
@@ -23,8 +23,10 @@ BYTES, GIB, SECONDS, MEMORIES = (
     *("u00-tensor-bytes", "u00-state-gib"),
     *("u00-step-seconds", "u00-four-memories"),
 )
-TEXT, CARD, TRY = "u00-view", "u00-a398ae9e", "u00-7ef17d5d"
+TEXT = "u00-view"
 WORDS = ANSWERS[TEXT]
+HEADING, GUESS, CARD, TRY = (beside(BYTES, steps) for steps in (-3, -2, -1, 1))
+QUESTION = beside(TEXT, -1)
 STUBS = {cell.id: cell.source for cell in FRESH.cells if cell.id in ANSWERS}
 CODE = (BYTES, GIB, SECONDS, MEMORIES)
 FULL = {BYTES: 2.0, GIB: 1.0, SECONDS: 1.0, MEMORIES: 2.0}
@@ -387,7 +389,7 @@ DAMAGED: Mapping[str, Damaged] = {
     ),
     "split within the function": Damaged(
         after(
-            insert("u00-b70667de", code(HELPER)),
+            insert(HEADING, code(HELPER)),
             in_place_of(BYTES, code(first_half), code(second_half), named=(0, 1)),
         ),
         not_in_kernel=(BYTES,),
@@ -395,7 +397,7 @@ DAMAGED: Mapping[str, Damaged] = {
     "two answers merged": Damaged(merged_code(BYTES, GIB)),
     "two answers merged, below": Damaged(merged_code(GIB, BYTES)),
     "answer and check merged": Damaged(merged(BYTES, f"{BYTES}-test")),
-    "given cell and answer merged": Damaged(merged_code("u00-0d22c0b6", BYTES)),
+    "given cell and answer merged": Damaged(merged_code(GUESS, BYTES)),
     "copied and improved": Damaged(
         in_place_of(BYTES, code(WRONG), code(ANSWERS[BYTES]), named=(0, 1))
     ),
@@ -403,7 +405,7 @@ DAMAGED: Mapping[str, Damaged] = {
         after(written(BYTES, WRONG), insert(BYTES, code(ANSWERS[BYTES])))
     ),
     "in a new cell above the stub": Damaged(
-        after(unwritten(BYTES), insert("u00-14a16d2b", code(ANSWERS[BYTES])))
+        after(unwritten(BYTES), insert(CARD, code(ANSWERS[BYTES])))
     ),
     "in a new cell below the stub": Damaged(
         after(unwritten(BYTES), insert(BYTES, code(ANSWERS[BYTES])))
@@ -442,10 +444,10 @@ DAMAGED: Mapping[str, Damaged] = {
     "a text in a raw cell": Damaged(retyped(TEXT, "raw")),
     "a text in a code cell": Damaged(retyped(TEXT, "code")),
     "a text below its cell": Damaged(after(unwritten(TEXT), insert(TEXT, text(WORDS)))),
-    "a text above its cell": Damaged(after(unwritten(TEXT), insert(CARD, text(WORDS)))),
+    "a text above its cell": Damaged(after(unwritten(TEXT), insert(QUESTION, text(WORDS)))),
     "a text at the end": Damaged(after(unwritten(TEXT), append(text(WORDS)))),
-    "a text on the question": Damaged(merged(CARD, TEXT)),
-    "a text on the question, no names": Damaged(after(merged(CARD, TEXT), vs_code)),
+    "a text on the question": Damaged(merged(QUESTION, TEXT)),
+    "a text on the question, no names": Damaged(after(merged(QUESTION, TEXT), vs_code)),
     "a text as a comment": Damaged(after(unwritten(TEXT), insert(TEXT, code(COMMENT)))),
     "a text in a new code cell": Damaged(after(unwritten(TEXT), insert(TEXT, code(WORDS)))),
     "a text split": Damaged(

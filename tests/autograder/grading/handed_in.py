@@ -35,6 +35,12 @@ def cell_of(content: Mapping[str, Any], name: str) -> dict[str, Any]:
     return next(cell for cell in content["cells"] if cell["id"] == name)
 
 
+def beside(name: str, steps: int) -> str:
+    """The id of the given cell so many cells below, or above, another of the release."""
+    ids = [cell.id for cell in FRESH.cells]
+    return ids[ids.index(name) + steps]
+
+
 def answers_in(notebook: NotebookNode) -> dict[str, str]:
     return {cell.id: cell.source for cell in notebook.cells if is_solution(cell)}
 
